@@ -15,7 +15,7 @@ from dplateau.losses import Absolute, Logistic, Softmax, Squared
 from dplateau.planning import passes_once
 from dplateau.spec import ROUND_OFF, Cyclic, FullBatch, InputError, OnePass, Poisson, RandomAllocation, Run
 from dplateau.training import SecureGenerator, TrainingDiverged, train
-from dplateau.training.chunks import noise_of
+from dplateau.training.chunks import _deviations, noise_of
 from dplateau.training.errors import TooCoarse
 from dplateau.training.integers import bits_of
 from dplateau.training.last_iterate import lattice_of, round_off
@@ -173,6 +173,23 @@ def test_noise_that_grows_has_no_holes():
     assert (np.rint(noise) == noise).all()
     for few in (noise[1][abs(noise[1]) > 2.0**50], noise[1]):
         assert stats.binomtest(int((few % 2).sum()), len(few)).pvalue > 1e-9
+
+
+def test_a_deviation_that_is_rounded_down_is_paid_for():
+    """Little noise has a fine grid, and what a record adds leaves nothing that would pay for it besides."""
+    rng = np.random.default_rng(0)
+    fields = {"smoothness": None, "strong_convexity": None, "n": 3}
+    fewer = 0
+    for _ in range(60):
+        step, noise, clip = (float(10 ** rng.uniform(low, high)) for low, high in ((-4, 1), (-6, -4), (-2, 2)))
+        run = run_of(step_size=step, noise_multiplier=noise, clip_norm=clip, **fields)
+        arithmetic = arithmetic_of(run, Logistic(), np.zeros(1), 0.0, np.zeros(1))
+        unit, share = Fraction(float(arithmetic.constants.unit)), Fraction(float(arithmetic.constants.share))
+        moved = Fraction(step) * Fraction(clip) / run.n
+        has = Fraction(float(_deviations(run, arithmetic, 0, 1)[0])) * unit / (moved * Fraction(noise))
+        fewer += has < 1
+        assert share * moved + unit + Fraction(run.n, 2**49) * moved <= has * moved
+    assert fewer
 
 
 def test_runs_whose_rounding_the_bounds_do_not_allow_are_refused():

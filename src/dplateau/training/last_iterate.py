@@ -38,6 +38,8 @@ a million records that one feature tells apart gives a weight of 51.
 LARGEST_MOVE: Final = 2.0**61
 """A move of the weights is cut off there, in units."""
 _LARGEST_MARGIN: Final = 0.1
+_DEVIATION: Final = 2.0**-50
+"""The share by which the noise may be less than its deviation says, which is computed with up to seven roundings."""
 _SMALLEST: Final = 1e-200
 """Noise of a smaller deviation is no number of double precision when it is multiplied, nor the inverse of one."""
 
@@ -92,7 +94,7 @@ def lattice_of(run: Run, loss: GeneralisedLinearLoss, bits: Bits, shape: tuple[i
     while True:
         box = 1 << max(0, min(_LARGEST_WEIGHT, math.ceil(math.log2(reach / unit))))
         moved = math.sqrt(size) * (1 + 2.0**-8) * unit * float((batch / step).max()) / run.clip_norm
-        found = Lattice(unit, box, 1 - moved - 2 * _arithmetic(run, size, l2, box * unit))
+        found = Lattice(unit, box, 1 - moved - 2 * _arithmetic(run, size, l2, box * unit) - _DEVIATION)
         missed = round_off(run, loss, bits, found, shape, l2)
         fits = found.share >= 1 - _LARGEST_MARGIN and missed <= ROUND_OFF
         if fits or run.diameter is not None or reach <= max(room, 2 * start + deviation.max() * 2.0**_ROOM):
