@@ -2,7 +2,7 @@
 
 Three words of 64 bits give two numbers. U and W are one uniform number u = (U + (W + 1/2) 2^-64) 2^-64, and V is an angle. With
 r = sqrt(-2 log u), the numbers r cos(2 pi V 2^-64) and -r sin(2 pi V 2^-64) are independent and standard normal, but for rounding:
-each is off by at most r 2^-49 + 2^-63, except for words of probability 2^-80 (``docs/proofs/normals.md``). Logarithm and cosine are
+each is off by at most r 2^-49 + 2^-63, except for words of probability 2^-79 (``docs/proofs/normals.md``). Logarithm and cosine are
 written out as sums, products and quotients, so that the bound holds wherever double precision follows IEEE 754, whatever the
 compiler fuses.
 
