@@ -222,6 +222,20 @@ def test_mixture_and_minimum_by_their_profiles(weight: float, first: float, seco
     assert least.delta(epsilon) == pytest.approx(max(f.delta(epsilon), g.delta(epsilon)), rel=1e-12)
 
 
+@pytest.mark.parametrize("mu", [25.0, 37.0, 40.0, 100.0])
+@pytest.mark.parametrize("q", [0.001, 0.9])
+def test_what_larger_epsilons_would_say_is_in_the_enclosure(q: float, mu: float) -> None:
+    """At these type I errors the best epsilon may be beyond those that are looked at."""
+    f = OfPair(PoissonRemove(q, mu))
+    for threshold in (30.0, 34.4, 34.6, 36.0, 37.2, 38.4):
+        found = f.enclosure(float(mp.ncdf(-threshold)))
+        assert found.lower <= (1 - q) * mp.ncdf(threshold) + q * mp.ncdf(threshold - mu) <= found.upper, threshold
+    assert f.enclosure(0.0).upper == 1
+    mixed = mixture([f, epsilon_delta(0.1, 0.2)], [0.5, 0.5]).enclosure(0.0)
+    assert mixed.lower <= 0.9 <= mixed.upper < 0.9 + 2e-11
+    assert f.enclosure(1e-200).width < 3e-11  # It has an epsilon among them.
+
+
 def test_mixture_is_the_best_split_of_alpha() -> None:
     """A test may spend its type I error where it pays: f(alpha) is the least sum of w f(a) over sum w a = alpha."""
     f, g, w = Gaussian(0.5), Gaussian(2.0), 0.3

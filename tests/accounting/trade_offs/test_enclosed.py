@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any
 
 import mpmath as mp
@@ -276,6 +277,22 @@ def test_a_profile_is_made_of_a_few_lines_and_lattices(monkeypatch: pytest.Monke
     assert (np.diff(upper) <= 1e-3 * upper[:-1] + 1e-15).all()
 
 
+@pytest.mark.parametrize(
+    ("mu", "least"), [(0.2, 0.2), (0.2, 0.0796), (5.0, 0.99), (1e-13, 1e-12), (36.0, 1e-12), (60.0, 1e-12), (1e3, 1e-12)]
+)
+def test_what_is_not_followed_further_is_enclosed(mu: float, least: float) -> None:
+    """Where delta is small at once, or still 1 at the last epsilon, less is known of f than of what is certified."""
+    f, exact = trade_off(AsTable(mu), least=least), Gaussian(mu)
+    for alpha in (*ALPHA, 5e-324, 1e-310, 1e-200):
+        assert f.enclosure(alpha).lower - 1e-13 <= exact(alpha) <= f.enclosure(alpha).upper + 1e-13, alpha
+
+
+def test_next_to_the_identity_the_enclosure_reaches_it() -> None:
+    f = trade_off(AsTable(1e-6))
+    for alpha in (7e-17, 8e-17, 1.6e-16, 2.5e-16):
+        assert Fraction(f.enclosure(alpha).upper) >= 1 - Fraction(alpha) - Fraction(1, 10**20)
+
+
 def test_slack_is_added_to_a_profile() -> None:
     inner = ExactComposition(compositions(PROFILES["many steps"])[0])
     read, plain = WithSlack(inner, 1e-4).profile(1e-12), inner.profile(1e-12)
@@ -296,6 +313,12 @@ def test_of_several_that_hold_the_enclosure_contains_the_largest() -> None:
             assert one.enclosure(alpha).upper >= truth - 1e-12
             assert one(alpha) - 5e-15 <= one.enclosure(alpha).lower <= one(alpha)
     assert f.enclosure(0.1).width > 1e-4 > 10 * fine.enclosure(0.1).width
+    # Also one that is larger by so little that it is left out, or by as much as its few points miss.
+    for little in (Gaussian(1.0 - 1e-9), trade_off(AsTable(0.99), points=8)):
+        for some in ((Gaussian(1.0), little), (little, Gaussian(1.0))):
+            f, truth = maximum(*some), Gaussian(getattr(little, "mu", 0.99))
+            for one in (f, f.inverse):
+                assert all(one.enclosure(alpha).upper >= truth(alpha) - 1e-13 for alpha in ALPHA)
     run = dp.Run(
         n=1_000, sampling=dp.Poisson(50), steps=400, noise_multiplier=2.0, step_size=0.1, smoothness=1.0, diameter=0.05,
         strong_convexity=0.0, released="last",

@@ -109,7 +109,7 @@ class Enclosed(TradeOff):
             tops = 1 - (low[1:] - right * (gap - meet)) - (y[:-1] + meet) * alpha
         beyond = y[0] * (1 - alpha - self.limits[1]), 1 - self.limits[0] - y[-1] * alpha
         most = max(float(np.max([*ends, tops], initial=0.0)), *map(float, beyond))
-        return Enclosure(lower, min(max(most + 1e-15, lower), 1 - alpha if alpha < 1 else lower))
+        return Enclosure(lower, min(max(most + 1e-15, lower), math.nextafter(1 - alpha, 1.0) if alpha < 1 else lower))
 
 
 class Profile(NamedTuple):
@@ -158,10 +158,10 @@ def _tabled(guarantee: Guarantee, points: int, least: float) -> TradeOff:
     """One statement's function, kept: several families may have the same member."""
     last = min(guarantee.upper(max(least, guarantee.least * _ABOVE)), LARGEST)
     if last == 0:
-        return envelope(np.zeros(1), *np.full((2, 1), guarantee.delta(0.0).upper))
+        return _of_readings({0.0: guarantee.delta(0.0)})
     read = guarantee.profile(least)
-    if read(last).upper >= 1:
-        return Piecewise(*np.zeros((2, 1)))
+    if (end := read(last)).upper >= 1:
+        return _of_readings({0.0: read(0.0), last: end})
     rough = np.linspace(0.0, last, points // 4)
     found = {float(e): read(float(e)) for e in rough}
     while len(found) < points:
@@ -169,9 +169,13 @@ def _tabled(guarantee: Guarantee, points: int, least: float) -> TradeOff:
         for i in _coarsest(e, np.array([found[float(x)].upper for x in e]), points // 10):
             middle = float((e[i] + e[i + 1]) / 2)
             found[middle] = read(middle)
+    return _of_readings(found)
+
+
+def _of_readings(found: dict[float, Enclosure]) -> Enclosed:
+    """The table of a symmetric profile that was read at some epsilons >= 0."""
     e = np.array(sorted(found))
-    delta = np.array([[found[float(x)].lower, found[float(x)].upper] for x in e])
-    profile = Profile(e, delta)
+    profile = Profile(e, np.array([[found[float(x)].lower, found[float(x)].upper] for x in e]))
     return enclosed(profile, profile)
 
 

@@ -198,19 +198,23 @@ class Maximum(Piecewise):
     ----------
     members : tuple of TradeOff
         All of them hold.
+    others : tuple of TradeOff
+        These hold too; as far as is known they are nowhere larger, but they may be, within their enclosures.
     """
 
     members: tuple[TradeOff, ...]
+    others: tuple[TradeOff, ...] = ()
 
     @property
     def inverse(self) -> Maximum:
         """The maximum of the inverses."""
-        return Maximum(self.beta[::-1], self.alpha[::-1], tuple(member.inverse for member in self.members))
+        members, others = (tuple(member.inverse for member in some) for some in (self.members, self.others))
+        return Maximum(self.beta[::-1], self.alpha[::-1], members, others)
 
     def enclosure(self, alpha: float) -> Enclosure:
         """The members' maximum, enclosed."""
         lower = rounded_down(float(self(alpha)))
-        return Enclosure(lower, max(lower, *(member.enclosure(alpha).upper for member in self.members)))
+        return Enclosure(lower, max(lower, *(member.enclosure(alpha).upper for member in (*self.members, *self.others))))
 
 
 def _checked(members: Sequence[TradeOff]) -> tuple[TradeOff, ...]:
@@ -220,27 +224,29 @@ def _checked(members: Sequence[TradeOff]) -> tuple[TradeOff, ...]:
 def maximum(*members: TradeOff) -> Maximum:
     """``max{f_1, f_2, ...}`` of the members' polygons: all of them hold. Never above the true maximum.
 
-    Members that are nowhere larger than the others, but for 1e-9, are left out.
+    Members that are nowhere larger than the others, but for 1e-9, are left out, but for the upper end of the enclosure.
     """
     members = _checked(members)
     if not members:
         raise InputError("the maximum of no trade-off function: give at least one.")
-    kept, result = members[:1], members[0].polygon()
+    kept, left_out, result = members[:1], list[TradeOff](), members[0].polygon()
     for member in members[1:]:
         other = member.polygon()
         alpha = np.union1d(result.alpha, other.alpha)
         first, second = result.values(alpha), other.values(alpha)
         gap = first - second
         if (gap >= -_NOTHING).all():
+            left_out.append(member)
             continue
         if (gap <= _NOTHING).all():
+            left_out += kept
             kept, result = (member,), other
             continue
         turn = np.flatnonzero(gap[:-1] * gap[1:] < 0)
         crossing = alpha[turn] + np.diff(alpha)[turn] * gap[turn] / (gap[turn] - gap[turn + 1])
         alpha = np.union1d(alpha, crossing)
         kept, result = (*kept, member), corners(alpha, np.maximum(result.values(alpha), other.values(alpha)))
-    return Maximum(result.alpha, result.beta, kept)
+    return Maximum(result.alpha, result.beta, kept, tuple(left_out))
 
 
 def mixture(members: Sequence[TradeOff], weights: Sequence[float]) -> TradeOff:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import Final
 import numpy as np
 from scipy.special import log_ndtr, ndtr, ndtri
 
+from dplateau.accounting.enclosure import Enclosure
 from dplateau.accounting.gaussian import Array, gdp_epsilon, log_gdp_delta
 from dplateau.accounting.privacy_loss import StepLaw
 from dplateau.accounting.trade_offs.base import FAR, TradeOff, probability
@@ -35,6 +37,16 @@ class Smooth(TradeOff, ABC):
             ]
             best += [np.exp(-e) * (1 - alpha - np.exp(back.log_delta_above(e))) for e in _bracket(back.log_beta_above, log_power)]
         return np.clip(np.maximum.reduce(best), 0.0, 1 - alpha)
+
+    def enclosure(self, alpha: float) -> Enclosure:
+        """``f(alpha)``, enclosed, also where epsilons beyond those that are looked at are better."""
+        found = super().enclosure(alpha)
+        log_alpha = math.log(alpha) if alpha else -math.inf
+        if not float(self.log_alpha_above(np.array(FAR))) > log_alpha:
+            return found
+        # Their lines start no higher than that, and fall faster.
+        beyond = 1 - self.certain - math.exp(min(FAR + log_alpha, 0.0)) * (1 - 1e-12) + 1e-15
+        return Enclosure(found.lower, max(found.upper, min(beyond, 1.0)))
 
 
 def _bracket(falling: Callable[[Array], Array], level: Array) -> tuple[Array, Array]:
