@@ -12,12 +12,14 @@ import numpy as np
 import pytest
 
 from dplateau.accounting import compositions
+from dplateau.accounting.amplified import Amplified
 from dplateau.accounting.contour import WIDTH, log_saddle_delta, saddle, saddle_delta, saddle_epsilon
-from dplateau.accounting.dotted import Law, dots, norms_from, steps_of
+from dplateau.accounting.dotted import Law, dots, norms_from, steps_of, tangents
+from dplateau.accounting.empty_place import EmptyOrPresent, PresentOrEmpty
 from dplateau.accounting.gaussian import gdp_delta
 from dplateau.accounting.lattice import Convolution, Lattices, Tails, convolved, lattice_epsilon
-from dplateau.accounting.privacy_loss import TooSlowError
-from dplateau.accounting.terms import Composition
+from dplateau.accounting.privacy_loss import PoissonRemove, PoissonReplace, StepLaw, TooSlowError
+from dplateau.accounting.terms import Composition, Repeated
 from dplateau.spec import FixedSize, Poisson, Run
 
 ULP = 2.0**-52
@@ -213,3 +215,18 @@ def test_norms_of_masses_whose_squares_vanish():
     found = norms_from(mass, fall)
     assert np.all(found >= exact * (1 - 1e-9))
     assert np.all(found <= exact * (1 + 1e-9))
+
+
+@pytest.mark.parametrize("mu", [0.3, 2.0])
+@pytest.mark.parametrize("kind", [PoissonRemove, PoissonReplace, Amplified, PresentOrEmpty, EmptyOrPresent])
+def test_what_lies_below_does_so_however_small_delta_is(kind: type[StepLaw], mu: float) -> None:
+    """Also where the product of two slopes of the profile vanishes."""
+    law = kind(0.2, mu)
+    high = next(e for e in np.geomspace(1.0, 1e4, 400).tolist() if law.log_delta(np.array(e)) < -600)
+    h = high / 1000
+    lower = tangents(steps_of(Composition((Repeated(law, 1),)))[0], -100, 1000, h)
+    loss = h * (lower.first + np.arange(lower.p.size))
+    for share in (0.2, 0.5, 0.8):
+        epsilon = h * (np.arange(0, 1000, 25) + share)
+        found = np.maximum(-np.expm1(np.minimum(epsilon[:, None] - loss, 0.0)), 0.0) @ lower.p
+        assert (found <= np.exp(law.log_delta(epsilon)) * (1 + 1e-10)).all()

@@ -106,6 +106,17 @@ def dominated(seed: int) -> bool:
     return True
 
 
+@pytest.mark.parametrize("mu", [0.5, 2.0])
+def test_the_step_dominates_what_lies_below_however_small_delta_is(mu: float) -> None:
+    """Also where the product of two slopes of the profile vanishes."""
+    law = PoissonRemove(1e-3, mu)
+    end = next(e for e in np.geomspace(1.0, 1e4, 400).tolist() if law.log_delta(np.array(e)) < -600)
+    h = end / 1000
+    lower = below(law, 3, end, h)
+    for epsilon in lower.offset + h * (np.arange(1, 1000, 25)[:, None] + np.array([0.2, 0.5, 0.8])).ravel():
+        assert profile_of(lower, h, epsilon) <= np.exp(law.log_delta(epsilon)) * (1 + ROOM), epsilon
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_two_steps_are_the_quadrature(seed: int) -> None:
     rng = np.random.default_rng(100 + seed)

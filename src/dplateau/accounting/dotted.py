@@ -21,7 +21,6 @@ from dplateau.accounting.roots import isotonic
 from dplateau.accounting.terms import Composition
 
 Profile = Callable[[Array], Array]
-_TINY: Final = 1e-300
 LEAST: Final = 1e-290
 """Least delta that is read of a lattice: masses that are far smaller vanish."""
 _SQUARED: Final = 1e-140
@@ -132,7 +131,7 @@ def tangents(step: Step, low: int, high: int, h: float) -> Law:
     chord, own = (f[1:] - f[:-1]) / math.expm1(h), np.exp(e[:-1]) * (k[:-1] < 0)
     bend = np.exp(e[:-1]) * np.maximum(above[:-1] - from_here[1:], 0.0)
     first = np.clip(chord - own + np.exp(e[:-1]) * above[:-1], 0.0, bend)
-    gap = 1.0001 * math.expm1(h) * first * (bend - first) / np.maximum(bend, _TINY)
+    gap = 1.0001 * math.expm1(h) * first * (1 - first / np.where(bend > 0, bend, 1.0))  # The product of two slopes may vanish.
     lowered = f * (1 - 1e-12) - np.maximum(np.append(gap, 0.0), np.append(0.0, gap))
     # A chord may start at 0 instead of lower only if its other end does, or ends higher than its due: points next to a negative
     # one are set to 0 with it.

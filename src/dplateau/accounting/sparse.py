@@ -39,7 +39,6 @@ _LEAST_MU: Final = 0.1
 """Of smaller shifts the closed forms lose digits."""
 _FINEST: Final = 0.05
 """The least lattice step of the lower end, in units of the rate: below it most losses are loud, and it gains nothing."""
-_TINY: Final = 1e-300
 _BETTER: Final = 0.97
 """While the upper end falls by more than that, the lattice is made shorter and tried again."""
 _ROUNDS: Final = 16
@@ -156,7 +155,7 @@ def below(law: StepLaw, count: int, end: float, h: float) -> Law:
     from_here = np.exp(law.log_above(x[1:] - 1e-9 * h))
     chord, bend = np.diff(f) / math.expm1(h), y[:-1] * np.maximum(q[:-1] - from_here, 0.0)
     first = np.clip(chord + y[:-1] * q[:-1], 0.0, bend)
-    gap = math.expm1(h) * (1.0001 * first * (bend - first) / np.maximum(bend, _TINY) + 2 * _CLOSED * y[:-1] * q[:-1])
+    gap = math.expm1(h) * (1.0001 * first * (1 - first / np.where(bend > 0, bend, 1.0)) + 2 * _CLOSED * y[:-1] * q[:-1])
     lowered = inside - np.maximum(np.append(gap, 0.0), np.append(0.0, gap))
     negative = lowered <= 0
     lowered[negative | np.append(negative[1:], True) | np.append(False, negative[:-1])] = 0.0
