@@ -8,6 +8,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from functools import reduce
 
+import mpmath as mp
 import numpy as np
 import pytest
 
@@ -230,3 +231,19 @@ def test_what_lies_below_does_so_however_small_delta_is(kind: type[StepLaw], mu:
         epsilon = h * (np.arange(0, 1000, 25) + share)
         found = np.maximum(-np.expm1(np.minimum(epsilon[:, None] - loss, 0.0)), 0.0) @ lower.p
         assert (found <= np.exp(law.log_delta(epsilon)) * (1 + 1e-10)).all()
+
+
+@pytest.mark.parametrize("build", [dots, tangents])
+def test_what_a_closed_form_may_have_lost_is_allowed_for_at_the_points(build: Callable[..., Law]) -> None:
+    """Differences of tails with little noise left out: the law of a step is on its side of the truth at a lattice point, too."""
+    law, epsilon = PoissonReplace(0.948518917574553, 0.00012378753965200465), 0.007851734443420355
+    step, h = steps_of(Composition((Repeated(law, 1),)))[0], epsilon / 200
+    found = build(step, -10, 230, h)
+    loss = h * (found.first + np.arange(found.p.size))
+    total = found.infinite + float(np.maximum(-np.expm1(np.minimum(200 * h - loss, 0.0)), 0.0) @ found.p)
+    with mp.workdps(400):
+        q, mu, y = mp.mpf(law.q), mp.mpf(law.mu), mp.exp(mp.mpf(200 * h))
+        a, b = q * mp.exp(-(mu**2) / 2), (1 - q) * (1 - y)
+        at = mp.log((mp.sqrt(b * b + 4 * a * a * y) - b) / (2 * a)) / mu
+        exact = (1 - q) * (1 - y) * mp.ncdf(-at) + q * (mp.ncdf(mu - at) - y * mp.ncdf(-mu - at))
+        assert total >= exact if build is dots else total <= exact

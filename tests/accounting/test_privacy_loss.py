@@ -211,6 +211,20 @@ def test_the_closed_form_errs_by_no_more_than_it_says_near_rate_one_and_far_out(
     assert room < 1e-8 * value
 
 
+@pytest.mark.parametrize(("q", "mu"), [(0.2784382030411704, 5.0), (0.4953286737293011, 2.5), (0.05, 1.0), (1 - 1e-9, 3.0)])
+def test_the_closed_form_says_what_it_knows_next_to_the_greatest_loss(q: float, mu: float) -> None:
+    law = PoissonAdd(q, mu)
+    for share in (-3e-16, 0.0, 1e-16, 1e-15, 1e-10):
+        epsilon = -math.log1p(-q) * (1 - share)
+        value, room = law.closed(epsilon)
+        with mp.workdps(350):
+            y = mp.exp(mp.mpf(epsilon))
+            odds = (1 / y - 1 + mp.mpf(q)) / q
+            h = mp.log(odds) / mu + mp.mpf(mu) / 2 if odds > 0 else -mp.inf
+            exact = mp.ncdf(h) - y * ((1 - mp.mpf(q)) * mp.ncdf(h) + q * mp.ncdf(h - mu))
+            assert abs(value - exact) <= room, share
+
+
 def test_one_step_whose_delta_hardly_falls_is_rounded_up() -> None:
     """Between the losses of an absent and of a drawn record delta is next to the rate."""
     q, mu = 0.5, 300.0

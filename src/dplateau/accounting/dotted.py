@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from dplateau.accounting.gaussian import ULP, Array, log_gdp_delta
-from dplateau.accounting.privacy_loss import CLOSED, StepLaw, TooSlowError
+from dplateau.accounting.privacy_loss import CLOSED, FAR, StepLaw, TooSlowError
 from dplateau.accounting.roots import isotonic
 from dplateau.accounting.terms import Composition
 
@@ -92,10 +92,12 @@ def norms_from(mass: Array, fall: float) -> Array:
     return np.where(mass < _SQUARED, series, np.sqrt(np.cumsum((mass**2)[::-1])[::-1]))
 
 
-def _profile(step: Step, e: Array) -> Array:
-    """delta at every e >= 0, and delta - (1 - exp(e)), which is the small part, at e < 0."""
+def _profile(step: Step, e: Array, sign: float) -> Array:
+    """delta at every e >= 0, and delta - (1 - exp(e)), which is the small part, at e < 0; rounded up (``sign`` 1) or down (-1)."""
     below = e < 0
-    return np.exp(np.append(e[below] + step.log_reverse(-e[below]), step.log_delta(e[~below])))
+    log_f = np.append(e[below] + step.log_reverse(-e[below]), step.log_delta(e[~below]))
+    # Far out a closed form may have lost as much as ``StepLaw.closed`` allows for.
+    return np.exp(log_f + sign * CLOSED * (np.maximum(log_f, -1e3) / FAR) ** 2)
 
 
 def _at_zero(e: Array, h: float) -> Array:
@@ -111,7 +113,7 @@ def _at_zero(e: Array, h: float) -> Array:
 def dots(step: Step, low: int, high: int, h: float, offset: float = 0.0) -> Law:
     """The chords between the points ``offset + k h``: a law that dominates the step."""
     e = np.arange(low, high + 1) * h + offset
-    f = _profile(step, e)
+    f = _profile(step, e, 1.0)
     left = np.empty_like(f)
     left[1:], left[0] = (f[:-1] - f[1:]) / -math.expm1(-h), -f[0]
     right = np.append(f[:-1] - f[1:], 0.0) / math.expm1(h)
@@ -124,7 +126,7 @@ def tangents(step: Step, low: int, high: int, h: float) -> Law:
     """Chords lowered by the greatest gap to the profile, then made convex: a law that the step dominates."""
     k = np.arange(low, high + 1)
     e = k * h
-    f = _profile(step, e)
+    f = _profile(step, e, -1.0)
     above, from_here = np.exp(step.log_above(e)), np.exp(step.log_above(e - 1e-9 * h))
     # Between slopes a and b a convex function with chord slope s stays within (s - a)(b - s)/(b - a) of its chord, times the cell.
     # All slopes are in units of exp(-e) at the left end; those of f are larger by 1 than those of delta where e < 0.

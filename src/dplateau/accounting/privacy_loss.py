@@ -48,7 +48,7 @@ from dplateau.accounting.gaussian import (
 from dplateau.accounting.nodes import Nodes
 from dplateau.accounting.roots import crossing
 
-CLOSED, _FAR = 1e-10, -150.0
+CLOSED, FAR = 1e-10, -150.0
 """Relative room for a step's closed form: differences of tails lose five digits, below that log delta more, by its square."""
 ANGLES, _SHIFTS = np.linspace(0.05, 3.0, 24), np.linspace(2.0, 16.0, 8)
 _HIGHEST: Final = 2.2
@@ -122,7 +122,7 @@ class StepLaw(ABC):
         """delta at an ``epsilon`` >= 0, and a bound on its rounding: with a shift it is a difference of masses that may be near."""
         log_value = max(float(self.log_delta(np.array(epsilon))), -1e3)
         value = math.exp(log_value)
-        room = CLOSED * value * max(1.0, log_value / _FAR) ** 2 + LEAST
+        room = CLOSED * value * max(1.0, log_value / FAR) ** 2 + LEAST
         if not self.shift:
             return value, room
         log_whole = min(math.log(value + math.exp(epsilon + float(self.log_above(np.array(epsilon))))), 0.0)
@@ -320,6 +320,14 @@ class PoissonAdd(_OnTheLine):
         inner = magnified(-epsilon, self.q)
         found = epsilon + math.log(self.q) + inner + log_gdp_delta(self.mu, np.minimum(-inner, 1e100))
         return np.where(np.isneginf(inner), -math.inf, found)
+
+    def closed(self, epsilon: float) -> tuple[float, float]:
+        value, room = super().closed(epsilon)
+        if self.shift:
+            return value, room
+        # Next to the greatest loss delta falls to 0 within a few units of epsilon's last place, to which the loss is known.
+        before = math.exp(max(float(self.log_delta(np.array(epsilon - 8 * ULP * (1 + epsilon)))), -1e3))
+        return value, room + max(before - value, 0.0)
 
     def log_above(self, epsilon: Array) -> Array:
         h = self._threshold(-epsilon)
