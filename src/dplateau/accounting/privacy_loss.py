@@ -323,10 +323,8 @@ class PoissonAdd(_OnTheLine):
 
     def closed(self, epsilon: float) -> tuple[float, float]:
         value, room = super().closed(epsilon)
-        if self.shift:
-            return value, room
         # Next to the greatest loss delta falls to 0 within a few units of epsilon's last place, to which the loss is known.
-        before = math.exp(max(float(self.log_delta(np.array(epsilon - 8 * ULP * (1 + epsilon)))), -1e3))
+        before = value if self.shift else math.exp(float(self.log_delta(np.array(epsilon - 8 * ULP * (1 + epsilon)))))
         return value, room + max(before - value, 0.0)
 
     def log_above(self, epsilon: Array) -> Array:
