@@ -23,8 +23,12 @@ _REACH, _REACH_COARSE, _REACH_SIGNED = 15.3, 11.8, 12.0
 """Standard deviations of a log-normal's logarithm that lie on its lattices; on coarse ones; of a signed law's."""
 _SELDOM: Final = 7.7
 """Beyond so many there is little of mass and mean."""
-_ERROR: Final = 1e-13
-"""Relative error of their masses: a density whose exponent is at most 150, and sums of positive numbers."""
+_ERROR: Final = 3e-13
+"""Relative error of their masses: a density whose exponent is at most 250, at a place that is off by a few roundings of its own,
+and sums of positive numbers.
+"""
+_WORST: Final = 1e-3
+"""A law whose masses may be off by more is no bound."""
 _GREATEST: Final = 12.0
 """Largest mu: beyond it the ends of the law overflow."""
 _RULES: Final = tuple(roots_legendre(n) for n in (5, 6, 8, 12))
@@ -44,16 +48,22 @@ def _log_normal(mu: float, fine: float, *, above: bool) -> Law:
     ends, inner = ((middle * math.exp(-mu * reach), middle * math.exp(mu * (reach + mu))) for reach in (furthest, _SELDOM))
     spans = lattices(middle, middle * math.sinh(mu), ends, inner, fine=fine)
 
-    def share(g: Array, start: Array, end: Array) -> Array:
-        return np.expm1(mu * (g - start)) / np.expm1(mu * (end - start))
+    def inverse(x: Array) -> Array:
+        return (np.log(x) + mu**2 / 2) / mu
+
+    def width(x: Array, cell: float) -> Array:
+        return np.log1p(cell / x) / mu
+
+    def share(_: Array, along: Array, width: Array) -> Array:
+        return np.expm1(mu * along) / np.expm1(mu * width)
 
     blocks = [
         Block(span.scale, span.start, np.append(lower, 0.0) + np.append(0.0, upper), None)
         if above
         else Block(span.scale, span.start, lower + upper, upper)
-        for span, (lower, upper) in _split(spans, mu, lambda x: (np.log(x) + mu**2 / 2) / mu, share)
+        for span, (lower, upper) in _split(spans, mu, inverse, width, share)
     ]
-    left, right = ((math.log(x) + mu**2 / 2) / mu for x in (spans[0].begin, spans[-1].end))
+    left, right = (float(inverse(np.array(x))) for x in (spans[0].begin, spans[-1].end))
     ends = ((float(ndtr(left)), float(ndtr(left - mu))), (float(ndtr(-right)), float(ndtr(mu - right))))
     if above:
         return Law(tuple(blocks), ends[0][0] + ends[1][0], ends[0][1] + ends[1][1], _ERROR, fine=fine)
@@ -73,26 +83,33 @@ def _rule(size: Array, gain: Array) -> tuple[Array, Array]:
 
 
 def _split(
-    spans: list[Span], mu: float, inverse: Callable[[Array], Array], share: Callable[[Array, Array, Array], Array]
+    spans: list[Span],
+    mu: float,
+    inverse: Callable[[Array], Array],
+    width_of: Callable[[Array, float], Array],
+    share: Callable[[Array, Array, Array], Array],
 ) -> Iterator[tuple[Span, Array]]:
     """The masses of a rising function f of g ~ N(0, 1) on the cells of each span, shape (2, k): the parts for a cell's two ends.
 
-    ``inverse`` is f's, and ``share(g, start, end)`` is ``(f(g) - f(start)) / (f(end) - f(start))``; f grows no faster than
-    ``exp(mu g)``. A wide cell is integrated in panels.
+    ``inverse`` is f's, ``width_of(x, cell)`` is ``inverse(x + cell) - inverse(x)``, all of whose digits count: cells are narrow.
+    ``share(x, along, width)`` is how far f has come from x, ``along`` after it, on the way to its value at ``width``; f grows no
+    faster than ``exp(mu g)``. A wide cell is integrated in panels.
     """
     for span in spans:
-        ends = inverse(np.ldexp(np.arange(span.start, span.stop + 1, dtype=float), span.scale))
-        width = np.diff(ends)
+        x, size = np.ldexp(np.arange(span.start, span.stop, dtype=float), span.scale), math.ldexp(1.0, span.scale)
+        start, width = inverse(x), width_of(x, size)
         count = np.ceil(width / _PANEL).astype(np.int64)
         if not 0 < count.sum() < LONGEST:
             raise TooSlowError
         first = np.append(0, np.cumsum(count)[:-1])
         cell = np.repeat(np.arange(width.size), count)
         half = (width / count)[cell, None] / 2
-        left = ends[cell, None] + 2 * half * (np.arange(cell.size) - first[cell])[:, None]
+        before = 2 * half * (np.arange(cell.size) - first[cell])[:, None]
+        left = start[cell, None] + before
         points, weights = _rule(np.abs(left) + mu + 3 + np.log(200 / half), np.log(2 / half))
-        at = left + half * (1 + points)
-        upper = share(at, ends[cell, None], ends[cell + 1, None])
+        along = before + half * (1 + points)
+        at = start[cell, None] + along
+        upper = share(x[cell, None], along, width[cell, None])
         density = half * weights * np.exp(-(at**2) / 2 - LOG_SQRT_2PI)
         yield span, np.add.reduceat(np.stack([(density * (1 - upper)).sum(axis=1), (density * upper).sum(axis=1)]), first, axis=1)
 
@@ -116,7 +133,9 @@ def _sinh(mu: float, shift: float, *, above: bool) -> Law:
     """A law above that of ``2 exp(-mu^2/2) sinh(mu g - shift)``, g ~ N(0, 1), or below it, for convex functions that rise and are
     at least 0.
     """
-    if mu > _GREATEST:
+    # g is a sum of the shift and of what may be nearly its opposite.
+    error = _ERROR + 4 * ULP * (_REACH_SIGNED + mu) * shift / mu
+    if mu > _GREATEST or not error < _WORST:
         raise TooSlowError
     factor = 2 * math.exp(-(mu**2) / 2)
 
@@ -126,20 +145,27 @@ def _sinh(mu: float, shift: float, *, above: bool) -> Law:
     def inverse(x: Array) -> Array:
         return (np.arcsinh(x / factor) + shift) / mu
 
-    def share(g: Array, start: Array, end: Array) -> Array:
-        half = np.sinh(mu * (g - start) / 2) / np.sinh(mu * (end - start) / 2)
-        return half * np.cosh(mu * (g + start) / 2 - shift) / np.cosh(mu * (end + start) / 2 - shift)
+    def width(x: Array, cell: float) -> Array:
+        # No cell has 0 inside: both ends have one sign, and nothing is subtracted.
+        near, far = np.sort(np.abs([x, x + cell]) / factor, axis=0)
+        ratio = near / far
+        return np.arcsinh(cell / factor * (1 + ratio) / (np.hypot(1, near) + ratio * np.hypot(1, far))) / mu
+
+    def share(x: Array, along: Array, width: Array) -> Array:
+        start = np.arcsinh(x / factor)
+        half = np.sinh(mu * along / 2) / np.sinh(mu * width / 2)
+        return half * np.cosh(start + mu * along / 2) / np.cosh(start + mu * width / 2)
 
     ends, inner = ((at(-reach), at(reach + mu)) for reach in (_REACH_SIGNED, _SELDOM))
     spans = lattices(at(0), (at(1) - at(-1)) / 2, ends, inner, signed=True)
-    split = _split(spans, mu, inverse, share)
+    split = _split(spans, mu, inverse, width, share)
     if not above:  # What lies too far out is left out: it adds no less than 0.
-        return Law(tuple(Block(span.scale, span.start, low + up, up) for span, (low, up) in split), error=_ERROR, signed=True)
+        return Law(tuple(Block(span.scale, span.start, low + up, up) for span, (low, up) in split), error=error, signed=True)
     blocks = [Block(span.scale, span.start, np.append(low, 0.0) + np.append(0.0, up), None) for span, (low, up) in split]
     first, last = spans[0], spans[-1]
     low, high = (float(inverse(np.array(x))) for x in (first.begin, last.end))
     ends = Block(first.scale, first.start, ndtr(np.array([low])), None), Block(last.scale, last.stop, ndtr(np.array([-high])), None)
-    return Law((*blocks, *ends), infinite=math.exp(-shift) * float(ndtr(mu - high)), error=_ERROR, signed=True)
+    return Law((*blocks, *ends), infinite=math.exp(-shift) * float(ndtr(mu - high)), error=error, signed=True)
 
 
 @lru_cache(maxsize=64)
