@@ -221,6 +221,17 @@ def test_variations_and_greatest_losses(parts: Any, batches: int) -> None:
         assert term.greatest == (pytest.approx(-4 * math.log(rest)) if finite else math.inf)
 
 
+@pytest.mark.parametrize("batches", [3, 10**6, 10**7, 10**9])
+@pytest.mark.parametrize("left", [1, 2, -1])
+def test_the_greatest_loss_of_an_epoch_that_is_cut_short_is_rounded_up(batches: int, left: int) -> None:
+    """Also where next to no batch is used, or all but one or two: the share of the others has few digits there."""
+    parts = ((1.0, batches - left if left > 0 else -left),)
+    law = AllocationAdd(1 / batches, 1.0, 0.0, parts, batches, True)
+    with mp.workdps(40):
+        truth = mp.log(mp.mpf(batches) / (batches - parts[0][1]))
+        assert truth <= Epochs(law, 1, parts, batches, False, 0.5).greatest <= truth * (1 + 2e-12)
+
+
 def run(batches: int, steps: int, noise: Any) -> dp.Run:
     return dp.Run(n=10 * batches, sampling=dp.RandomAllocation(10), steps=steps, noise_multiplier=noise)
 

@@ -116,8 +116,13 @@ class Epochs(Repeated):
 
     @property
     def greatest(self) -> float:
-        rest = 1 - sum(count for _, count in self.parts) / self.batches
-        return math.inf if self.present or not rest else -self.count * math.log(rest) * (1 + 1e-12)
+        used = sum(count for _, count in self.parts)
+        # Without a difference: where next to no batch is used, or all but a few, that has few digits.
+        return (
+            math.inf
+            if self.present or used == self.batches
+            else self.count * math.log1p(used / (self.batches - used)) * (1 + 1e-12)
+        )
 
     def variation(self) -> float:
         # E (S - 1)_+ is half of E |S - 1|, and no more than that of one batch.

@@ -68,7 +68,7 @@ def whole_moments(parts: Parts, batches: int, most: int = POWERS[0]) -> Array:
         top = term.max(axis=1)
         return top + np.log(np.exp(term - top[:, None]).sum(axis=1))
 
-    total = xlogy(t, 1 - sum(count for _, count in parts) / batches) - factorial
+    total = xlogy(t, (batches - sum(count for _, count in parts)) / batches) - factorial
     for mu, count in parts:
         total = plus(total, repeated(t * (t - 1) * mu**2 / 2 - t * math.log(batches) - factorial, count, plus))
     rounding = np.maximum.accumulate(np.maximum(size, np.abs(total))) + factorial + t + 8
@@ -204,7 +204,7 @@ class EpochMoments:
 
     def _summed(self) -> _Law:
         n, log_s, single = self.n, self.points, [self._one(mu) for mu, _ in self.parts]
-        rest = np.exp(log_s) * (1 - sum(count for _, count in self.parts) / self.batches)
+        rest = np.exp(log_s) * ((self.batches - sum(count for _, count in self.parts)) / self.batches)
         counts = [count for _, count in self.parts]
         # P(N = m) is divided by P(N = 0)^(1 - m/n): no number overflows, and P(N = n) is what it is.
         log_zero = np.sum([count * one.log_zero for one, count in zip(single, counts, strict=True)], axis=0) - rest
