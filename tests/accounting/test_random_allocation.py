@@ -285,6 +285,17 @@ def test_hard_regimes_stay_finite_and_never_above_plain_gaussians() -> None:
             assert 0 <= found.lower <= found.upper <= top * (1 + 1e-9) + 1e-9
 
 
+@pytest.mark.parametrize(("noise", "batches", "steps"), [(2.0, 2, 2), (1.0, 100, 100), (2.0, 3, 1), (0.3, 10, 10)])
+@pytest.mark.parametrize("delta", [1e-60, 1e-100, 1e-300])
+def test_far_out_one_epoch_costs_no_more_than_without_sampling(noise: float, batches: int, steps: int, delta: float) -> None:
+    """There the law that is rounded upwards has a mass at 0 that is more than delta."""
+    said = guarantee(noise, batches=batches, steps=steps)
+    found, top = said.epsilon(delta), GaussianDP(1 / noise).epsilon(delta).upper
+    assert found.lower <= found.upper <= top
+    assert said.upper(delta) <= top
+    assert said.delta(top).upper <= delta * (1 + 1e-6)
+
+
 @pytest.mark.parametrize(("noise", "batches", "adjacency"), [(0.15, 1430, "add-remove"), (0.08, 50, "replace")])
 def test_deltas_where_nothing_is_known_of_sampling(noise, batches, adjacency) -> None:
     """Such an epsilon is that of the run without sampling: so are the deltas, and what attackers detect."""

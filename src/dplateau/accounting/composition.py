@@ -237,8 +237,10 @@ class ExactComposition(Guarantee):
         """The epsilon of one law; where that is rounded, the contour may know more, and sooner."""
         found = Enclosure(0.0, math.inf)
         if term.rounded:
+            # Far out a law that was rounded upwards says next to nothing: there it is never worse than without sampling.
+            found = Enclosure(0.0, GaussianDP(composition.unsampled).epsilon(delta).upper)
             with suppress(ArithmeticError, ValueError):
-                found = contour_epsilon(composition, delta)
+                found = self._both(found, contour_epsilon(composition, delta))
         return found if found.width <= self.width else self._both(_single(term.law, delta), found)
 
     def _shortcut(self, composition: Composition, delta: float) -> Enclosure | None:
