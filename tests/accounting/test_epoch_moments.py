@@ -221,6 +221,14 @@ def test_variations_and_greatest_losses(parts: Any, batches: int) -> None:
         assert term.greatest == (pytest.approx(-4 * math.log(rest)) if finite else math.inf)
 
 
+@pytest.mark.parametrize("loud", [1e3, 1e5])
+def test_noise_levels_far_apart_are_left_to_the_lattice(loud: float) -> None:
+    """One table serves all levels: the steps of the loudest one would make that of the other one too long."""
+    for present in (True, False):
+        with pytest.raises(TooSlowError):
+            grid(((1 / loud, 1), (1.0, 1)), 2, present=present)
+
+
 @pytest.mark.parametrize("batches", [3, 10**6, 10**7, 10**9])
 @pytest.mark.parametrize("left", [1, 2, -1])
 def test_the_greatest_loss_of_an_epoch_that_is_cut_short_is_rounded_up(batches: int, left: int) -> None:

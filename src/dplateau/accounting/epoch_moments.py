@@ -43,8 +43,8 @@ _DEEPEST: Final = -650.0
 """Least log of the probability of 0."""
 _LONG, _CELLS, _SHARES = 300, 12_000, (1.0, 0.6, 0.3, 0.0)
 """Of a longer grid, or one with more cells, the highest order may be lower, by these shares."""
-_LONGEST, _MOST = 1300, 1.2e7
-"""Longest grid, and most multiplications, about."""
+_LONGEST, _MOST, _PRODUCTS = 1300, 1.2e7, 1e10
+"""Longest grid, most multiplications, about, and most of the products of masses with what they see."""
 POWERS: Final = (64, 128, 256, 512)
 """So many whole powers of S may be asked for: the first is enough for most."""
 _LARGE: Final = 1e5
@@ -125,7 +125,10 @@ class EpochMoments:
             if count < max(_LONG, _CELLS / n):
                 break
         powers = sum(math.log2(times) if times < n else 1.0 for _, times in parts) + len(parts) - 1
-        if not (count < _LONGEST and count * powers * n**2 < _MOST and count * self.stride * n < _MOST):
+        # The steps of the least mu are those of all, and the largest one's normal numbers go by them, too.
+        tables = count * self.stride * n
+        wide = (self.left + self.right) * max(mu for mu, _ in parts) / self.fine
+        if not (count < _LONGEST and count * powers * n**2 < _MOST and tables < _MOST and tables * wide < _PRODUCTS):
             raise TooSlowError
         self.points = log_s = self.low + self.step * np.arange(int(count))
         allowed = [gammaln(n - t) - gammaln(n + 1) - max(-t * log_s[0], -t * log_s[-1]) for t in self._powers]
