@@ -12,9 +12,12 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
-from scipy.special import gammaln, log_ndtr, loggamma, ndtr, roots_legendre
+from scipy.special import erfcx, gammaln, log_ndtr, loggamma, ndtr, roots_legendre
 
-UNIT = 2.0**-52
+from dplateau.accounting.gaussian import ULP
+from dplateau.accounting.lattice import _power
+
+UNIT = ULP
 SPREAD = np.random.default_rng(0)
 
 
@@ -97,9 +100,46 @@ def test_masses_of_the_normal_law_are_right_to_thirteen_digits_as_far_as_lattice
         assert max(off(f, mpmath.log(t), 1 + abs(f)) for f, t in zip(logs, truth, strict=True)) <= 4
 
 
+def test_the_scaled_error_function_is_right_to_eight_units() -> None:
+    """Below 0 it is nearly twice ``exp(x^2)``, and x^2 is rounded."""
+    numbers = np.append(both(1e-12, 3.0), np.linspace(3, 12, 50))
+    with mpmath.mp.workdps(100):
+        truth = [mpmath.exp(mpmath.mpf(x) ** 2) * mpmath.erfc(mpmath.mpf(x)) for x in numbers.tolist()]
+        assert max(off(f, t, float(t)) for f, t in zip(erfcx(numbers).tolist(), truth, strict=True)) <= 8
+
+
 @pytest.mark.parametrize("count", [5, 6, 8, 12])
 def test_rules_of_quadrature_integrate_powers_to_fourteen_digits(count: int) -> None:
     points, weights = (part.tolist() for part in roots_legendre(count))
     for power in range(2 * count):
         exact = 0.0 if power % 2 else 2 / (power + 1)
         assert math.fsum(w * x**power for x, w in zip(points, weights, strict=True)) == pytest.approx(exact, abs=1e-14)
+
+
+@pytest.mark.parametrize("count", [2, 7, 99, 100, 101, 1000, 10**6, 10**9, 10**12, 10**15])
+def test_powers_err_by_eight_units_a_factor(count: int) -> None:
+    rng = np.random.default_rng(4)
+    size, angle = rng.uniform(0, 600, 100) / count, rng.uniform(-np.pi, np.pi, 100)
+    z = np.exp(-size * rng.choice([1.0, 1e-6, 1e-12], 100)) * np.exp(1j * angle * rng.choice([1.0, 1e-6, 1e-12], 100))
+    with mpmath.mp.workdps(60):
+        for one, found in zip(z.tolist(), _power(z, count).tolist(), strict=True):
+            truth = mpmath.mpc(one) ** count
+            assert abs(mpmath.mpc(found) - truth) <= 8 * count * ULP * abs(truth)
+
+
+@pytest.mark.parametrize("levels", [13, 17, 19])
+def test_factors_of_transforms_are_accurate(levels: int) -> None:
+    """The transform of one mass is a product of such factors, one a level at most."""
+    size, rng = 2**levels, np.random.default_rng(5)
+    for place in (1, size // 3, size // 2 - 1):
+        x = np.zeros(size)
+        x[place] = 1.0
+        found = np.fft.rfft(x)
+        back = np.zeros(size // 2 + 1, complex)
+        back[min(place, size - place)] = size / 2
+        wave = np.fft.irfft(back, size)
+        for k in [0, 1, size // 2, *rng.integers(size // 2, size=30).tolist()]:
+            truth = mpmath.expjpi(-mpmath.mpf(2 * (place * k % size)) / size)
+            assert abs(found[k] - truth) <= levels * ULP
+            # Its real part is that of the wave that this mass is in the other direction.
+            assert abs(wave[k] - truth.real) <= levels * ULP
