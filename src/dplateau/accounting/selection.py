@@ -31,8 +31,6 @@ _FIRST, _LAST, _STRIDE = -80, 240, 16
 _FURTHER: Final = 2.0
 """The tail of a trade-off function is bounded by the divergence of this times the order."""
 _ROUNDING: Final = 1e-12
-_COIN: Final = 2.0**-49
-"""The probability that a coin shows tails is right to this share of it, and for every candidate to this times its logarithm."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,10 +88,8 @@ class Selected(RenyiCurve):
             return math.inf
         tried = -math.expm1(len(terms) * math.log1p(-p)) if p < 1 else 1.0
         total = math.log(p) - math.log(tried) + ranked + float(np.asarray(logsumexp(terms)))
-        tails = _COIN * (1 - len(terms) * math.log1p(-p)) if p < 1 else 0.0
-        coins = 2 * tails * ((1 - p) / p + order * len(terms))
         # A corner is good to a rounding of 1.
-        return (total + _ROUNDING * (1 + abs(total) + ranked) + 8 * ULP * order * p * len(terms) + coins) / (order - 1)
+        return (total + _ROUNDING * (1 + abs(total) + ranked) + 8 * ULP * order * p * len(terms)) / (order - 1)
 
     def _least(self, f: Callable[[float], float]) -> float:
         """The least value of f over orders that all readings share: coarsely, then around the best one."""

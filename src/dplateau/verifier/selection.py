@@ -31,8 +31,6 @@ from dplateau.verifier.outcome import Checked, Outcome, Part
 from dplateau.verifier.quadrature import TooHardError
 from dplateau.verifier.statement import Statement
 
-_COIN: Final = 2.0**-49
-"""The probability that a coin shows tails is right to this share of it, and for every candidate to this times its logarithm."""
 _LEAST: Final = 1e-6
 """Epsilons are measured in units of one with a delta below this."""
 _FIRST: Final = (1.0, 0.5, 0.25, 0.125, 0.0, -0.125, -0.25, -0.5, -1.0)
@@ -121,8 +119,6 @@ class _Selection:
     def divergence(self, points: int) -> arb:
         """With so many points of a lattice for each candidate that needs one."""
         p, c, count = exact(self.probability), less_one(self.order), self.candidates.total()
-        if self.probability < 1:
-            p += _COIN * (1 - p) * (1 - count * (1 - p).log()) * arb(0, 1)
         ranked, told = exact(0), exact(0)
         for parts, times in self.candidates.items():
             if parts not in self.known or self.known[parts].on_lattices:
