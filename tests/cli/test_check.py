@@ -50,6 +50,15 @@ def test_a_column_that_is_lost_or_refused_is_status_1(check, text, said):
     assert json.loads(check(text, "--json")[1])["passed"] is False
 
 
+def test_dates_that_are_written_otherwise_are_no_dates_and_not_no_numbers(tmp_path, dplateau):
+    (tmp_path / "d.csv").write_text("day,ill\n31.12.2020,yes\n2020-12-30,no\n")
+    day = '[columns.day]\ntype = "date"\nfirst = 2020-01-01\nlast = 2020-12-31\n'
+    (tmp_path / "d.toml").write_text(f'{day}[columns.ill]\ntype = "target"\nclasses = ["no", "yes"]\n')
+    out = dplateau("check", str(tmp_path / "d.csv"), "--schema", str(tmp_path / "d.toml"))[1]
+    assert "50.0% not a date like 2020-12-31" in out
+    assert "number" not in out
+
+
 def test_escape_codes_are_not_obeyed(check):
     assert "\x1b" not in check(ROWS.replace("Red", "r\u200b\x1b[31med"))[1]
 

@@ -133,6 +133,27 @@ def test_names_and_record_numbers_are_proposed_to_be_left_out(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("entries", "kind", "why"),
+    [
+        ([f"{i % 9}.{i + 100},50" for i in range(30)], "number", "thousands separators"),
+        ([f"{i + 1} {i + 100}" for i in range(30)], "number", "thousands separators"),
+        (["950,00", "-1.234.567,5"], "number", "thousands separators"),
+        ([f"{i % 28 + 1}.12.2020" for i in range(30)], "date", "only such as 2020-12-31 are read"),
+        (["2020/12/31"], "date", "only such as 2020-12-31 are read"),
+        (["10.20.30.40", "1.2.3.4"], "category", ""),
+        (["12,5", "0,25"], "number", ""),
+    ],
+)
+def test_numbers_and_dates_as_other_programs_write_them(tmp_path, entries, kind, why):
+    (tmp_path / "t.csv").write_text("what;ill\n" + "".join(f"{entry};no\n" for entry in entries))
+    text = schema_template(tmp_path / "t.csv")
+    found = proposed(text)["what"]
+    assert found[0] == kind
+    assert why in found[1]
+    assert ('decimal = ","' in text) == ("," in entries[0])
+
+
+@pytest.mark.parametrize(
     ("entries", "keys"),
     [(range(30), ["low", "high"]), ([0.5, 1, 2], ["low", "high"]), ([0, 1, 2] * 10, ["classes"]), (["a", "b"], ["classes"])],
 )

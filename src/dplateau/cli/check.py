@@ -64,7 +64,7 @@ def _lines(column: ColumnFindings) -> Iterator[str]:
     if column.refused:
         yield "REFUSED: train stops at this column."
     for count, said in (
-        (column.unreadable, "not a finite number"),
+        (column.unreadable, "not a date like 2020-12-31" if column.kind == "date" else "not a finite number"),
         (column.outside, "outside the range, and clipped to it"),
         (column.undeclared, f"not a declared {what}"),
         (column.empty, "empty"),

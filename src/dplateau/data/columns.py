@@ -98,9 +98,11 @@ def numbers(values: pa.ChunkedArray, name: str, schema: Schema) -> NDArray[np.fl
     array = _read(values, read)
     if array is None:
         other = "classes for the target" if schema.targets and name == schema.target.name else 'the column as type = "category"'
+        comma = schema.csv.decimal == ","
+        like = "12,5, without thousands separators" if comma else "12.5, without thousands separators or decimal commas"
         raise InputError(
             f"column {name!r} holds something that is not a number, {_first_wrong(values, read)}: expected numbers"
-            f" like 12.5. Add texts that mean missing to the schema's missing = [...], or declare {other}."
+            f" like {like}. Add texts that mean missing to the schema's missing = [...], or declare {other}."
         )
     if np.isfinite(array).all():
         return array

@@ -25,6 +25,14 @@ AMOUNT: Final = (
     f"Proposed as a number to predict: its first rows hold fractions, or more than {DISTINCT} whole numbers. For classes write"
     " classes = [...] in place of low and high."
 )
+GROUPED: Final = (
+    "Its first rows hold thousands separators, with which numbers are refused: take them out, or have the file exported without."
+)
+WRITTEN: Final = (
+    "Its first rows look like dates, but only such as 2020-12-31 are read: write them so, or have the file exported so."
+)
+NUMBER_IN_GROUPS: Final = re.compile(r"[+-]?\d{1,3}(?P<mark>[.,' \u00a0\u202f\u2019])\d{3}(?:(?P=mark)\d{3})*(?:[.,]\d+)?")
+DAY_MONTH_YEAR: Final = re.compile(r"\d{1,2}([./-])\d{1,2}\1(\d{4}|\d{2})|\d{4}([./])\d{1,2}\3\d{1,2}")
 INDEX: Final = re.compile(r"__index_level_\d+__|Unnamed: \d+")
 
 
@@ -43,7 +51,11 @@ def guess(name: str, values: Sequence[str], *, decimal: str = ".") -> Guess:
         return Guess("ignored", ROW_NUMBERS)
     if entries and all(map(is_date, entries)):
         return Guess("date")
+    if entries and all(map(DAY_MONTH_YEAR.fullmatch, entries)):
+        return Guess("date", WRITTEN)
     numbers = numbers_of(entries, decimal)
+    if numbers is None and numbers_of(_ungrouped(entries), decimal):
+        return Guess("number", GROUPED)
     if numbers is None:
         return Guess("ignored", IDENTITY) if len(set(entries)) == len(entries) >= DISTINCT else Guess("category")
     growing = all(a < b for a, b in pairwise(numbers)) and all(one.is_integer() for one in numbers)
@@ -52,7 +64,10 @@ def guess(name: str, values: Sequence[str], *, decimal: str = ".") -> Guess:
 
 def guess_target(values: Sequence[str], *, decimal: str = ".") -> Guess:
     """Classes, or a number to predict."""
-    numbers = numbers_of(_entries(values), decimal)
+    entries = _entries(values)
+    numbers = numbers_of(entries, decimal)
+    if numbers is None and numbers_of(_ungrouped(entries), decimal):
+        return Guess("target number", f"{AMOUNT} {GROUPED}")
     amount = numbers is not None and (len(set(numbers)) > DISTINCT or not all(one.is_integer() for one in numbers))
     return Guess("target number", AMOUNT) if amount else Guess("target")
 
@@ -60,6 +75,8 @@ def guess_target(values: Sequence[str], *, decimal: str = ".") -> Guess:
 def has_commas(values: Sequence[str]) -> bool:
     """Whether the entries are numbers, some of them with a decimal comma."""
     entries = _entries(values)
+    if numbers_of(entries, ",") is None:
+        entries = _ungrouped(entries)
     return any("," in entry for entry in entries) and numbers_of(entries, ",") is not None
 
 
@@ -71,6 +88,12 @@ def numbers_of(entries: Sequence[str], decimal: str) -> list[float] | None:
         return [float(entry) for entry in entries] or None
     except ValueError:
         return None
+
+
+def _ungrouped(entries: Sequence[str]) -> list[str]:
+    """The entries without what separates their thousands."""
+    found = [(entry, NUMBER_IN_GROUPS.fullmatch(entry)) for entry in entries]
+    return [entry.replace(match["mark"], "") if match else entry for entry, match in found]
 
 
 def _entries(values: Sequence[str]) -> list[str]:
