@@ -100,7 +100,7 @@ def create_key(name: str, passphrase: str | None = None) -> KnownKey:
     key = Ed25519PrivateKey.generate()
     with _changing() as others:
         if os.path.lexists(path):
-            raise InputError(f"{path} exists already: choose another name.")
+            raise InputError(f"{path} exists already: choose another name, or move that file away first.")
         known = _checked(name, public_half(key), others)
         write_file(path, key.private_bytes(as_.Encoding.PEM, as_.PrivateFormat.PKCS8, lock), mode=0o600)
         try:
