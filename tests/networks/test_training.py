@@ -198,6 +198,8 @@ SECRET = 7.7e12
     [
         (run_of(), {"optimizer": noisy_sgd(0.1)}, "update='post-processed'"),
         (run_with_optimizer(), {}, "there is no optimizer"),
+        (run_with_optimizer(), {"optimizer": optax.adam}, r"optimizer is function: .*optax\.adam\(0\.01\), not optax\.adam"),
+        (run_of(), {"params": {**start(), "activation": jnp.tanh}}, r"split the model first, as with equinox\.partition"),
         (run_of(step_size=None), {}, "step_size"),
         (run_of(released="last"), {}, "released='all'"),
         (run_of(smoothness=1.0), {}, "nobody can enforce"),

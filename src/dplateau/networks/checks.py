@@ -67,7 +67,8 @@ def check_parts(optimizer: object, checkpoint: object, validation: object, gener
             "is worked on in microbatches anyway, and the optimizer alone."
         )
     if optimizer is not None and not isinstance(optimizer, optax.GradientTransformation):
-        raise InputError(f"optimizer is {type(optimizer).__name__}: expected one of optax, or of dplateau.networks.")
+        call = ". Call the function that makes it: optax.adam(0.01), not optax.adam" if callable(optimizer) else ""
+        raise InputError(f"optimizer is {type(optimizer).__name__}: expected one of optax, or of dplateau.networks{call}.")
     for name, value, kind in (("checkpoint", checkpoint, Checkpoint), ("validation", validation, Validation)):
         if value is not None and not isinstance(value, kind):
             raise InputError(f"{name} is {type(value).__name__}: expected a {kind.__name__} of dplateau.networks.")
@@ -144,9 +145,11 @@ def check_params(params: Tree) -> None:
     types = {str(getattr(leaf, "dtype", type(leaf).__name__)) for leaf in leaves}
     if len(types) != 1 or not types <= set(_PRECISIONS):
         found = ", ".join(sorted(types)) or "nothing"
+        module = any(callable(leaf) for leaf in leaves)
+        parts = " Functions are no parameters: split the model first, as with equinox.partition(model, equinox.is_inexact_array)."
         raise InputError(
             f"params hold {found}: expected arrays of float32 only (float64 only under jax_enable_x64); freeze others with "
-            "trainable=, and convert to half precision in the loss."
+            f"trainable=, and convert to half precision in the loss.{parts if module else ''}"
         )
     if types == {"float64"} and not jax.config.jax_enable_x64:  # type: ignore[attr-defined]
         raise InputError("params hold float64 but jax_enable_x64 is off: turn it on, or convert them to float32.")

@@ -213,9 +213,11 @@ def _traced(
     jaxpr = _without_traces(lambda: jax.make_jaxpr(flat)(*values), shown)
     gives = [(out.shape, str(out.dtype)) for out in jaxpr.out_avals]
     if len(gives) != 1 or gives[0][0] or not jnp.issubdtype(jaxpr.out_avals[0].dtype, jnp.floating):
+        more = f" and {len(gives) - 3} more" if len(gives) > 3 else ""
+        others = " Other values of private examples are not handed out: add terms to the number." if len(gives) > 1 else ""
         raise InputError(
-            f"loss gives {gives} at one example: expected one number. It is called with one example at a time, without a batch "
-            "axis."
+            f"loss gives {gives[:3]}{more} at one example: expected one number. It is called with one example at a time, without a "
+            f"batch axis.{others}"
         )
     check_primitives(jaxpr.jaxpr)
     # Custom derivatives are functions that only differentiation calls.
