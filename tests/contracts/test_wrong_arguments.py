@@ -29,9 +29,12 @@ from dplateau.certificate import bound_to, check_weights, create_key, prove, rea
 from dplateau.data import Csv, Schema, array_stream, read_table, schema_from_toml, schema_to_toml
 from dplateau.losses import ClassWeighted, Logistic, class_weighted
 from dplateau.networks import train_network
+from dplateau.report.epsilon_picture import plot_epsilon
 from dplateau.report.page import certificate_page
 from dplateau.report.plateau import plateau
+from dplateau.report.plateau_picture import plot_plateau
 from dplateau.report.trade_off import trade_offs
+from dplateau.report.trade_off_picture import plot_trade_off
 from dplateau.training.checks import checked_l2
 from dplateau.training.persons import checked_groups
 
@@ -65,6 +68,9 @@ NAMES = np.array(["a", "b"])
         (lambda: true_positive_rate(None, 0.1), "f is of type NoneType: expected a TradeOff"),
         (lambda: accuracy(RUN), "f is of type Run: expected a TradeOff"),
         (lambda: posterior(Gaussian(1.0), None), "false_positive_rate is None"),
+        (lambda: plot_plateau(RUN), "plateau is of type Run: expected a Plateau, which plateau"),
+        (lambda: plot_trade_off(RUN), "found is of type Run: expected a TradeOffs, which trade_offs"),
+        (lambda: plot_epsilon(RUN), "curves is of type Run: expected an? EpsilonCurves, which against_delta"),
         (lambda: detection_chain(Gaussian(1.0), 0, -1), "rows is -1"),
         (lambda: Gaussian(1.0).delta(math.nan), "epsilon is nan"),
         (lambda: Gaussian(1.0).polygon(points=-1), "points is -1"),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dplateau.report.epsilon import EpsilonCurves
 from dplateau.report.picture import DASHES, TEXT, new_picture, style_axes
 from dplateau.report.trade_off_picture import STYLES
+from dplateau.spec.arguments import of_type
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,8 +31,9 @@ def plot_epsilon(curves: EpsilonCurves, path: str | Path | None = None) -> Figur
     Raises
     ------
     InputError
-        matplotlib is not installed, or the file cannot be written.
+        These are no numbers of curves, matplotlib is not installed, or the file cannot be written.
     """
+    of_type("curves", curves, EpsilonCurves, ", which against_delta(run) gives")
     with new_picture(path, (5.6, 4.2)) as figure:
         axes = figure.add_axes((0.11, 0.12, 0.86, 0.85))
         draw_epsilon(axes, curves)

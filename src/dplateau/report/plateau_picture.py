@@ -15,6 +15,7 @@ from dplateau.certificate.words import batches, spread, uncertified
 from dplateau.report.picture import COLOURS, DASHES, MARKERS, TEXT, new_picture, style_axes
 from dplateau.report.plateau import Line, Plateau
 from dplateau.spec import InputError
+from dplateau.spec.arguments import of_type
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,10 +38,11 @@ def plot_plateau(plateau: Plateau, path: str | Path | None = None) -> Figure:
     Raises
     ------
     InputError
-        matplotlib is not installed, or the file cannot be written.
+        This is no plateau, matplotlib is not installed, or the file cannot be written.
     UncertifiedError
         No proved bound gives a finite epsilon anywhere.
     """
+    of_type("plateau", plateau, Plateau, ", which plateau(run) gives")
     if min(plateau.certified) == math.inf:
         raise uncertified(plateau.delta)
     lines = [line for line in plateau.lines if line.drawn]

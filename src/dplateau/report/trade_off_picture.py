@@ -15,6 +15,7 @@ from dplateau.certificate.words import batches, spread
 from dplateau.report.picture import COLOURS, DASHES, TEXT, new_picture, style_axes
 from dplateau.report.trade_off import ALPHAS, CERTIFIED, POINT, Curve, TradeOffs
 from dplateau.spec import Run, Runs
+from dplateau.spec.arguments import of_type
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,8 +51,9 @@ def plot_trade_off(found: TradeOffs, path: str | Path | None = None, *, log: boo
     Raises
     ------
     InputError
-        matplotlib is not installed, or the file cannot be written.
+        These are no curves, matplotlib is not installed, or the file cannot be written.
     """
+    of_type("found", found, TradeOffs, ", which trade_offs(run) gives")
     with new_picture(path, (5.6, 5.2)) as figure:
         axes = figure.add_axes((0.11, 0.095, 0.86, 0.81))
         draw_trade_off(axes, found, log=log)
