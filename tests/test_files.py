@@ -2,16 +2,18 @@ import errno
 import fcntl
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from dplateau.files import check_file, locked, new_file, new_folder, read_whole, write_file
+from dplateau.files import check_file, claimed, locked, new_file, new_folder, read_whole, write_file
 from dplateau.spec import InputError
 
 
@@ -47,6 +49,22 @@ def test_a_full_disk_leaves_no_folder(tmp_path):
     with largest_file(1000), pytest.raises(InputError, match="cannot be written"):
         fill(tmp_path / "model", "x", "x" * 10_000)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_on_a_full_disk_is_refused_before_anything_is_computed(tmp_path, monkeypatch):
+    def disk(total, free):
+        monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(total=total, free=free))
+
+    disk(1 << 30, 1 << 20)
+    with claimed(tmp_path / "model"):
+        pass
+    disk(1 << 30, (1 << 20) - 1)
+    with pytest.raises(InputError, match="model cannot be written: less than 1 MB is free"), claimed(tmp_path / "model"):
+        pytest.fail("nothing is computed")
+    assert list(tmp_path.iterdir()) == []
+    disk(0, 0)  # a file system that does not say
+    with claimed(tmp_path / "model"):
+        pass
 
 
 def test_an_error_leaves_no_folder(tmp_path):

@@ -17,6 +17,8 @@ from dplateau.spec import InputError
 
 LARGEST: Final = 1 << 28
 """Bytes of a certificate or a run: some millions of steps, each with a noise of its own."""
+ROOM: Final = 1 << 20
+"""Bytes that are free on the disk of a folder before what will be in it is computed."""
 PATIENCE: Final = 10.0
 """Seconds to wait for another process."""
 _NO_LOCKS: Final = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
@@ -107,10 +109,11 @@ def claimed(path: str | Path) -> Iterator[None]:
     Raises
     ------
     InputError
-        The folder exists, cannot be written, or another process is at work on it.
+        The folder exists, cannot be written, its disk is full, or another process is at work on it.
     """
     path = Path(path)
     check_new_folder(path)
+    _check_room(path)
     lock = path.with_name(f".{path.name}.lock")
     with locked(lock, f"another process is at work on {path}: name another folder.", patience=0.0):
         try:
@@ -299,6 +302,16 @@ def _check_parent(path: Path) -> None:
         pass
     except OSError as error:  # the name is too long
         raise _cannot_write(path, error) from None
+
+
+def _check_room(path: Path) -> None:
+    """Raise where the disk is full: what is computed is lost then, and what it cost is spent."""
+    try:
+        disk = shutil.disk_usage(path.absolute().parent)
+    except OSError:
+        return
+    if disk.total and disk.free < ROOM:  # some file systems say 0 of everything
+        raise InputError(f"{path} cannot be written: less than 1 MB is free on its disk. Make room, or name another folder.")
 
 
 def _cannot_write(path: Path, error: OSError) -> InputError:

@@ -679,6 +679,7 @@ def test_a_file_that_cannot_be_written_is_an_error_and_leaves_the_old_one(tmp_pa
             patched.setattr(saving.os, name, full)
             refused(run, path, "No space left on device")
         assert path.read_bytes() == before
+        assert not path.with_name(".c.new").exists()
 
 
 def test_the_file_is_on_the_disk_before_it_takes_its_name(tmp_path, monkeypatch):

@@ -12,7 +12,7 @@ import io
 import json
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -151,6 +151,8 @@ def write(path: Path, run: Run, saved: Saved) -> None:
         finally:
             os.close(folder)
     except OSError as error:
+        with suppress(OSError):  # half a file would keep a full disk full
+            new.unlink(missing_ok=True)
         raise InputError(f"the checkpoint {path} cannot be written ({error.strerror}): choose another path.") from None
 
 
