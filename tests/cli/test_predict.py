@@ -73,6 +73,20 @@ def test_files_and_probabilities(dplateau, models, new, monkeypatch):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="names are Unicode there")
+def test_columns_of_the_rows_are_written_first(dplateau, models, new):
+    lines = new.read_text().splitlines()
+    new.write_text("\n".join([f"id,{lines[0]}", *(f"{100 - i},{line}" for i, line in enumerate(lines[1:]))]) + "\n")
+    code, out, err = dplateau("predict", models / "logistic", new, "--keep", "id", "--keep", "colour")
+    assert (code, err) == (0, "")
+    header, *found = csv.reader(io.StringIO(out))
+    assert header == ["id", "colour", "prediction"]
+    assert [one[0] for one in found] == [str(100 - i) for i in range(500)]
+    assert [one[2] for one in found] == load_model(models / "logistic").predict(new).tolist()
+    code, out, err = dplateau("predict", models / "logistic", new, "--keep", "idd")
+    assert (code, out) == (2, "")
+    assert "lacks column 'idd', which is to be kept" in err
+
+
 def test_a_name_that_is_no_unicode(dplateau, models, new):
     output = new.parent / os.fsdecode(b"\xff.parquet")
     code, _, err = dplateau("predict", models / "logistic", new, "--output", output)

@@ -122,6 +122,43 @@ def test_rows_are_encoded_as_in_training(model, tmp_path):
     assert (model.predict(model.read(tmp_path / "rows.csv")) == model.predict(rows.drop(columns="t"))).all()
 
 
+def test_columns_are_kept_as_they_stand_in_all_forms(model, tmp_path, monkeypatch):
+    """Also the target, columns that the schema leaves out, and whole numbers that no double holds."""
+    monkeypatch.setattr(pieces, "ENTRIES", 700)
+    rows = frame(500)
+    rows["t"], rows["note"] = "unknown", [f"note {i} \u00fc" for i in range(500)]
+    rows["id"] = pd.Series(2**53 + np.arange(500) + 1, dtype="Int64").mask(np.arange(500) == 7)
+    keep = ["id", "note", "t", "job"]
+    given = forms(rows, tmp_path)
+    del given["arrays"]  # pandas makes doubles of whole numbers of which one is missing
+    for name, form in given.items():
+        found = list(model.predict_pieces(form, keep=keep))
+        assert len(found) > 1
+        assert all(list(one) == [*keep, "prediction"] for one in found), name
+        assert np.concatenate([one["prediction"] for one in found]).tolist() == model.predict(form).tolist()
+        kept = {column: [entry for one in found for entry in one[column].to_pylist()] for column in keep}
+        assert [None if one in ("", None) else int(one) for one in kept["id"]] == [
+            2**53 + 1 + i if i != 7 else None for i in range(500)
+        ]
+        assert kept["note"] == rows["note"].tolist()
+        assert set(kept["t"]) == {"unknown"}
+        assert [one or None for one in kept["job"]] == [None if pd.isna(one) else one for one in rows["job"]]
+
+
+def test_what_cannot_be_kept(model, tmp_path):
+    rows = frame(5)
+    np.save(tmp_path / "rows.npy", np.ones((5, 2)))
+    for form, keep, message in (
+        (rows, ["nothing"], "lacks column 'nothing', which is to be kept"),
+        (rows, "job", "keep is 'job': expected a list"),
+        (rows, ["probability no"], "none of those that predictions get"),
+        (model.read(rows.assign(t="no" if model.classes else 1.0)), ["job"], "encoded rows have no columns to keep"),
+        (tmp_path / "rows.npy", ["job"], "a file of format npy holds numbers without names"),
+    ):
+        with pytest.raises(InputError, match=message):
+            next(model.predict_pieces(form, keep=keep))
+
+
 def test_a_single_row(model):
     rows = frame(20).astype(object)
     every = model.predict(rows)

@@ -29,6 +29,15 @@ def predict(
         o.flag("Add the probability of every class (logistic models).", o.RESULT, "--proba"),
     ] = False,
     cost: o.Cost = None,
+    keep: Annotated[
+        list[str] | None,
+        o.option(
+            "A column of the rows to write first, such as their number. Repeat it for several.",
+            o.RESULT,
+            "--keep",
+            metavar="COLUMN",
+        ),
+    ] = None,
     signed_by: o.SignedBy = None,
 ) -> None:
     """Predict new rows with a saved model: one line for each row, in the same order.
@@ -42,7 +51,7 @@ def predict(
 
     dplateau predict people-model new.csv -o predictions.csv
 
-    dplateau predict people-model new.parquet --proba | head
+    dplateau predict people-model new.parquet --proba --keep id | head
     """
     from dplateau.files import check_new_file, new_file
 
@@ -55,7 +64,7 @@ def predict(
         check_new_file(to_file)
     from dplateau.estimators.table_model import load_model
 
-    pieces = load_model(model, signed_by=signed_by).predict_pieces(file, proba=proba, cost=costs)
+    pieces = load_model(model, signed_by=signed_by).predict_pieces(file, proba=proba, cost=costs, keep=keep or ())
     if to_file is None:
         with tempfile.TemporaryFile("w+", encoding="utf-8", newline="") as held:  # so that an error leaves no half of it
             _write_csv(held, pieces)
@@ -80,7 +89,7 @@ def _write_csv(file: TextIO, pieces: Iterable[Columns]) -> int:
     for columns in pieces:
         if not rows:
             writer.writerow(columns)
-        writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
+        writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))  # Arrow's columns have it, too
         rows += len(columns["prediction"])
     return rows
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -14,7 +14,7 @@ from dplateau.data.schema import Schema
 from dplateau.data.stream import even
 from dplateau.data.table_pieces import table_pieces
 from dplateau.data.tables import NAME, table_of
-from dplateau.data.unlabelled import unlabelled, unlabelled_in
+from dplateau.data.unlabelled import keeping, unlabelled, unlabelled_in
 from dplateau.spec import InputError
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 ENTRIES: Final = 1 << 21
 """Features of a piece: 8 MiB in single precision."""
+NAMED: Final = ("csv", "jsonl", "parquet")
+"""Formats of files whose columns have names."""
 
 
 def piece_rows(width: int) -> int:
@@ -30,7 +32,9 @@ def piece_rows(width: int) -> int:
     return max(1, ENTRIES // width)
 
 
-def encoded_pieces(rows: Any, schema: Schema, encoded: Callable[[pa.Table], T], *, labelled: bool) -> Iterator[T]:
+def encoded_pieces(
+    rows: Any, schema: Schema, encoded: Callable[[pa.Table], T], *, labelled: bool, keep: Sequence[str] = ()
+) -> Iterator[T]:
     """Rows in pieces of ``piece_rows`` rows, and a last one, each encoded.
 
     Parameters
@@ -43,6 +47,8 @@ def encoded_pieces(rows: Any, schema: Schema, encoded: Callable[[pa.Table], T], 
         What is made of each piece.
     labelled : bool
         Whether the target is wanted. Otherwise it is not read, and need not be there.
+    keep : sequence of str
+        Columns that are read besides, as they stand, where the target is not wanted.
 
     Raises
     ------
@@ -52,9 +58,12 @@ def encoded_pieces(rows: Any, schema: Schema, encoded: Callable[[pa.Table], T], 
     size, first = piece_rows(len(feature_names(schema, intercept=0.0))), 1
     if isinstance(rows, str | PathLike):
         path = existing_file(Path(rows))
-        name, pieces = str(path), even(_of_file(path, schema if labelled else unlabelled_in(path, schema), size), size)
+        if keep and (kind := format_of(path, schema)) not in NAMED:
+            raise InputError(f"{path} has no columns to keep: a file of format {kind} holds numbers without names.")
+        wanted = schema if labelled else keeping(unlabelled_in(path, schema), keep)
+        name, pieces = str(path), even(_of_file(path, wanted, size), size)
     else:
-        table = table_of(rows, schema if labelled else unlabelled(schema))
+        table = table_of(rows, schema if labelled else keeping(unlabelled(schema), keep))
         name, pieces = NAME, _slices(table, size)
     for piece in pieces:
         try:
@@ -67,7 +76,7 @@ def encoded_pieces(rows: Any, schema: Schema, encoded: Callable[[pa.Table], T], 
 
 
 def _of_file(path: Path, schema: Schema, size: int) -> Iterator[pa.Table]:
-    if format_of(path, schema) in ("csv", "jsonl", "parquet"):
+    if format_of(path, schema) in NAMED:
         return table_pieces(path, schema, size)
     return _slices(read_table(path, schema), size)
 

@@ -244,5 +244,7 @@ def check_columns(path: Path | str, schema: Schema, found: list[str], hint: str 
             what = "target column" if isinstance(column, Target) else "column"
             fault = "lacks" if column.name not in found else "has more than one"
             which = "says whose a row is" if isinstance(column, Person) else "the schema declares"
-            which = which if schema.targets else "the model was trained on: every column that it was trained on is needed"
+            if not schema.targets:
+                trained = "the model was trained on: every column that it was trained on is needed"
+                which = "is to be kept" if isinstance(column, Person) else trained
             raise InputError(f"{path} {fault} {what} {column.name!r}, which {which}. {hint}".rstrip())

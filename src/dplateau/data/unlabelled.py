@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import ClassVar
@@ -10,7 +10,7 @@ from typing import ClassVar
 from dplateau.data.csv_records import first_record, whole_records
 from dplateau.data.files import format_of
 from dplateau.data.read_csv import records
-from dplateau.data.schema import Column, Ignored, Schema, Target
+from dplateau.data.schema import Column, Ignored, Person, Schema, Target
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +34,14 @@ def unlabelled_in(path: Path, schema: Schema) -> Unlabelled:
     if kind == "csv" and _fields(path, schema) == len(schema.columns):
         return _with(schema, (Ignored(column.name) if isinstance(column, Target) else column for column in schema.columns))
     return _with(schema, kept)
+
+
+def keeping(schema: Schema, names: Sequence[str]) -> Unlabelled:
+    """The same, with further columns that are read as they stand; one that has a place keeps it."""
+    read = {column.name for column in schema.columns if not isinstance(column, Ignored)}
+    placed = {column.name for column in schema.columns}
+    columns = [Person(column.name) if column.name in names and column.name not in read else column for column in schema.columns]
+    return _with(schema, [*columns, *(Person(name) for name in dict.fromkeys(names) if name not in placed)])
 
 
 def _with(schema: Schema, columns: Iterable[Column]) -> Unlabelled:

@@ -3,7 +3,7 @@
 # pyright: reportPrivateUsage=false
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -228,11 +228,11 @@ class TableModel:
             See ``predict``.
         """
         estimator = self._logistic()
-        return np.concatenate([estimator.predict_proba(features) for features in feature_pieces(rows, self.schema)])
+        return np.concatenate([estimator.predict_proba(features) for features, _ in feature_pieces(rows, self.schema)])
 
     def predict_pieces(
-        self, rows: Any, *, proba: bool = False, cost: Mapping[str, float] | None = None
-    ) -> Iterator[dict[str, NDArray[Any]]]:
+        self, rows: Any, *, proba: bool = False, cost: Mapping[str, float] | None = None, keep: Sequence[str] = ()
+    ) -> Iterator[dict[str, Any]]:
         """Predictions some rows at a time: a file may be larger than the memory.
 
         Parameters
@@ -243,6 +243,8 @@ class TableModel:
             Whether to add the probability of every class.
         cost : dict, optional
             See ``predict``.
+        keep : sequence of str
+            Columns of the rows that stand first, as Arrow has them: a record's number, say. The schema need not declare them.
 
         Yields
         ------
@@ -251,9 +253,9 @@ class TableModel:
         """
         logistic = self._logistic() if proba else None
         predicted = self._predictor(cost)
-        for features in feature_pieces(rows, self.schema):
+        for features, kept in feature_pieces(rows, self.schema, keep):
             found: Any = predicted(features)
-            columns = {"prediction": np.array(self.classes)[found] if self.classes else found}
+            columns = kept | {"prediction": np.array(self.classes)[found] if self.classes else found}
             if logistic is not None:
                 names = (f"probability {name}" for name in self.classes)
                 columns |= dict(zip(names, logistic.predict_proba(features).T, strict=True))

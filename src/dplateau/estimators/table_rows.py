@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,8 +14,11 @@ from dplateau.data import Dataset, RowStream, Schema, encode, feature_names, loa
 from dplateau.data.encode import encode_features
 from dplateau.data.pieces import encoded_pieces, piece_rows
 from dplateau.spec import InputError
+from dplateau.spec.arguments import sequence
 
 FEATURE_NORM: Final = 1.0
+ADDED: Final = ("prediction", "probability")
+"""The words with which names of columns begin that a prediction has."""
 
 
 def read_rows(path: Any, schema: Schema, *, n: int | None = None, person: str | None = None) -> Dataset:
@@ -37,12 +40,21 @@ def _true(table: Any, schema: Schema) -> Dataset:
     return encode(table, schema, feature_norm=FEATURE_NORM, intercept=intercept_of(schema), clip_target=False)
 
 
-def feature_pieces(rows: Any, schema: Schema) -> Iterator[NDArray[Any]]:
-    """The features of rows, some rows at a time; a target is not read."""
+def feature_pieces(rows: Any, schema: Schema, keep: Sequence[str] = ()) -> Iterator[tuple[NDArray[Any], dict[str, Any]]]:
+    """The features of rows, some rows at a time, and the columns ``keep`` as they stand; a target is not read."""
+    keep = sequence("keep", keep)
+    if wrong := next((name for name in keep if not isinstance(name, str) or name.split(" ")[0] in ADDED), None):
+        raise InputError(f"keep names {wrong!r}: expected names of columns, and none of those that predictions get.")
     if isinstance(rows, Dataset):
-        return (piece.features for piece in dataset_pieces(rows, schema))
-    encoded = partial(encode_features, schema=schema, feature_norm=FEATURE_NORM, intercept=intercept_of(schema))
-    return encoded_pieces(rows, schema, encoded, labelled=False)
+        if keep:
+            raise InputError("encoded rows have no columns to keep: give the file or the table itself.")
+        return ((piece.features, {}) for piece in dataset_pieces(rows, schema))
+
+    def encoded(table: Any) -> tuple[NDArray[Any], dict[str, Any]]:
+        features = encode_features(table, schema=schema, feature_norm=FEATURE_NORM, intercept=intercept_of(schema))
+        return features, {name: table.column(name).combine_chunks() for name in keep}
+
+    return encoded_pieces(rows, schema, encoded, labelled=False, keep=keep)
 
 
 def dataset_pieces(rows: Any, schema: Schema) -> Iterator[Dataset]:
