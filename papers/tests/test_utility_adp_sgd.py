@@ -251,6 +251,7 @@ def test_what_has_no_bound_is_refused(call, message) -> None:
         ({"update": "post-processed"}, "plain steps"),
         ({"diameter": 3.0}, "projection"),
         ({"sampling": dp.Cyclic(10)}, "not unbiased"),
+        ({"sampling": dp.RandomAllocation(10)}, "not unbiased"),  # a record that was used waits for the next epoch
     ],
 )
 def test_runs_of_another_kind_are_refused(changes, message) -> None:

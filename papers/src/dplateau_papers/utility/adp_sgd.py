@@ -127,7 +127,8 @@ def adp_sgd_stationarity_of(run: Run, *, d: int, gap: float) -> float:
         raise InputError("the bound is for plain steps without momentum, averaging or projection: use another run.")
     steps, square = run.table.written(), run.clip_norm**2
     sizes = steps.size
-    if run.sampling.random_size:
+    poisson = run.sampling.drawn and run.sampling.random_size
+    if poisson:
         variance = square * (1 - sizes / run.n) / sizes
     elif run.sampling.drawn:
         variance = square * (run.n - sizes) / (sizes * max(run.n - 1, 1))
@@ -135,7 +136,7 @@ def adp_sgd_stationarity_of(run: Run, *, d: int, gap: float) -> float:
         variance = np.zeros(run.steps)
     else:
         raise InputError(f"under {run.sampling.kind} sampling gradients are not unbiased: use Poisson, FixedSize or FullBatch.")
-    drawn = float(variance.max()) if run.sampling.random_size else 0.0
+    drawn = float(variance.max()) if poisson else 0.0
     return adp_sgd_stationarity(
         steps.step_size,
         steps.noise * run.clip_norm / sizes,
