@@ -179,7 +179,7 @@ def plan(
     >>> print(dp.plan(1_000_000, 100, epsilon=1.0))
     pnsgd: with n = 1,000,000 (over 524,288) many passes would take minutes, and gain little.
     4,096 steps of 244 to 245 records, step size 8 falling to 0.00195.
-    Noise of 0.104 to 4.68 clip norms (0.5) on a sum; alone it would move a score by at most 0.0611.
+    Noise of 0.103 to 4.68 clip norms (0.5) on a sum; alone it would move a score by at most 0.0767.
     """
     if loss is None:
         loss = Logistic() if integer("classes", classes, low=2) == 2 else Softmax(classes)

@@ -76,6 +76,7 @@ def optimal_noise(run: Run, *, epsilon: float, delta: float) -> Run:
     Examples
     --------
     >>> import dplateau as dp
+    >>> from dplateau.algorithms import polynomial_decay
     >>> steps = polynomial_decay(1000, a=20, c=1)
     >>> run = dp.Run(n=50_000, sampling=dp.Poisson(256), steps=1000, noise_multiplier=1.0, step_size=steps)
     >>> best = optimal_noise(run, epsilon=4.0, delta=1e-5)

@@ -62,7 +62,7 @@ def against_delta(run: Run | Runs, deltas: Sequence[float] = DELTAS) -> EpsilonC
     >>> import dplateau as dp
     >>> run = dp.Run(n=60_000, sampling=dp.Poisson(batch_size=256), steps=3516, noise_multiplier=1.3)
     >>> [round(epsilon, 3) for epsilon in against_delta(run, [1e-8, 1e-5]).lines[0].epsilons]
-    [1.227, 0.865]
+    [1.229, 0.865]
     """
     for delta in (given := sequence("deltas", deltas)):
         if real("delta", delta) >= 1:

@@ -155,9 +155,9 @@ def trade_offs(run: Run | Runs, delta: float | None = None) -> TradeOffs:
     >>> run = dp.Run(n=60_000, sampling=dp.Poisson(batch_size=256), steps=3516, noise_multiplier=1.3)
     >>> found = trade_offs(run)
     >>> round(found.certified(0.01), 3)
-    0.981
+    0.982
     >>> round(found.attack.advantage, 3)
-    0.091
+    0.09
     """
     return compared(account(run, delta))
 

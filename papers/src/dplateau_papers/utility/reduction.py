@@ -54,7 +54,7 @@ def reduction_risk(
 
     Examples
     --------
-    >>> from dplateau.utility import phased_sgd_risk
+    >>> from dplateau_papers.utility import phased_sgd_risk
     >>> bound = reduction_risk(lambda n, distance: phased_sgd_risk(n, 10, 1.0, 1.0, distance), 10**6, 1.0, 0.1)
     >>> bound < phased_sgd_risk(10**6, 10, 1.0, 1.0, 10.0)
     True
