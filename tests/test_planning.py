@@ -137,6 +137,20 @@ def test_json_holds_the_run_that_would_be_certified():
     assert data["reasons"] == str(made).split("\n")
 
 
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_the_lines_name_the_least_and_the_largest_of_every_schedule(solver):
+    """The reduction begins anew with large phases and long steps: its first and last phase are neither."""
+    made = plan(5_000, 3, 1.0, 1e-6, solver=solver, l2=L2[solver])
+    run, text = made.run, str(made)
+    sizes, steps, noise = (
+        np.atleast_1d(np.asarray(one)) for one in (run.sampling.divisors(run.n), run.step_size, run.noise_multiplier)
+    )
+    said = [f"{steps.min():.3g}", f"{steps.max():.3g}", f"{noise.min():.3g}", f"{noise.max():.3g}"]
+    said += ["all records"] if run.is_full_batch else [f"{sizes.min():,.0f}", f"{sizes.max():,.0f}"]
+    assert all(f" {one}" in text for one in said), (said, text)
+    assert ("falling" in text) == bool((np.diff(steps) <= 0).all() and steps[0] > steps[-1])
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, Final
 
 from dplateau.algorithms import SOLVERS as SOLVERS
@@ -15,7 +16,7 @@ from dplateau.losses import GeneralisedLinearLoss, Logistic, Softmax
 from dplateau.spec import InputError, Run
 from dplateau.spec.arguments import boolean, integer
 from dplateau.spec.promise import usual_delta, warn_if_weak
-from dplateau.spec.schedule import Schedule, entries
+from dplateau.spec.schedule import Schedule, entries, largest, smallest
 from dplateau.training.errors import TooCoarse
 
 MOST_WEIGHTS: Final = 10_000
@@ -88,7 +89,7 @@ class Plan:
         return self.algorithm.run
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
+        """Plain data for JSON; of what differs from step to step the first and the last value, and all of them in ``run``."""
         run = self.run
         return {
             "solver": self.solver,
@@ -198,18 +199,28 @@ def plan(
     return Plan(solver, made, budget.epsilon, budget.delta, reasons)
 
 
+def _reach(values: Schedule) -> tuple[float, float]:
+    """The first and the last entry where all others lie between them, otherwise the least and the largest."""
+    ends = entries(values)[0], entries(values)[-1]
+    extremes = smallest(values), largest(values)
+    return ends if sorted(ends) == list(extremes) else extremes
+
+
 def _steps(run: Run) -> str:
-    first, last = _span(run.sampling.divisors(run.n))
     what = "phases" if run.is_phased else "steps"
-    batches = "all records" if run.is_full_batch else f"{_between(first, last, ',.0f')} records"
-    eta = _span(run.step_size or 0.0)
-    size = f"step size {eta[0]:.3g}" + ("" if eta[0] == eta[1] else f" falling to {eta[1]:.3g}")
+    batches = "all records" if run.is_full_batch else f"{_between(*_reach(run.sampling.divisors(run.n)), ',.0f')} records"
+    eta = run.step_size or 0.0
+    first, last = _span(eta)
+    falls = all(a >= b for a, b in pairwise(entries(eta)))
+    size = f"step size {first:.3g}" + ("" if first == last else f" falling to {last:.3g}")
+    if not falls:  # the reduction begins with long steps again and again
+        size = f"step sizes from {smallest(eta):.3g} to {largest(eta):.3g}"
     radius = "" if run.diameter is None else f", weights within {run.diameter / 2:g}"
     return f"{run.steps:,} {what} of {batches}, {size}{radius}."
 
 
 def _noise(run: Run, feature_norm: float) -> str:
-    first, last = _span(run.noise_multiplier)
+    first, last = _reach(run.noise_multiplier)
     if run.is_phased:
         return f"Noise of {_between(first, last)} times what one record can move the result of a phase."
     moved = feature_norm * math.sqrt(float(run.table.deviation**2 @ run.table.count))
