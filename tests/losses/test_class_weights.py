@@ -7,7 +7,18 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dplateau.losses import ClassWeighted, Hinge, Logistic, OneVersusRestHinge, SmoothedHinge, Softmax, class_weighted
+from dplateau.losses import (
+    Absolute,
+    ClassWeighted,
+    Hinge,
+    Huber,
+    Logistic,
+    OneVersusRestHinge,
+    SmoothedHinge,
+    Softmax,
+    Squared,
+    class_weighted,
+)
 from dplateau.spec import FullBatch, InputError, Run
 from dplateau.training import SecureGenerator, train
 from dplateau.training.integers import bits_of, cut, encode, integer_sum, unpacked
@@ -96,6 +107,9 @@ def test_wrong_weights_are_refused():
             class_weighted(Logistic(), weights)
     with pytest.raises(InputError, match="3 weights for 2 classes"):
         class_weighted(Logistic(), (1.0, 2.0, 3.0))
+    for loss in (Absolute(), Squared(), Huber()):  # a target of 3 would be read as a class
+        with pytest.raises(InputError, match=f"{type(loss).__name__} is a loss of numbers"):
+            class_weighted(loss, (1.0, 2.0))
 
 
 def test_a_class_that_weighs_a_half_counts_as_half_of_its_rows():

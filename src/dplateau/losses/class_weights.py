@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from dplateau.losses.base import GeneralisedLinearLoss
 from dplateau.losses.nonsmooth import CornerLoss, Corners
+from dplateau.losses.scalar import OfNumbers
 from dplateau.spec import InputError
 from dplateau.spec.arguments import of_type, real, sequence, vector
 
@@ -40,6 +41,8 @@ class ClassWeighted(GeneralisedLinearLoss):
 
     def __post_init__(self) -> None:
         of_type("loss", self.loss, GeneralisedLinearLoss, ", such as Logistic()")
+        if isinstance(self.loss, OfNumbers):
+            raise InputError(f"{type(self.loss).__name__} is a loss of numbers, which have no classes: give it no class weights.")
         object.__setattr__(self, "weights", tuple(real("weight", one, high=1.0) for one in sequence("weights", self.weights)))
         if len(self.weights) != max(2, self.loss.outputs):
             raise InputError(f"there are {len(self.weights)} weights for {max(2, self.loss.outputs)} classes: give one for each.")
