@@ -8,7 +8,7 @@ import pytest
 from dplateau._account import account
 from dplateau.algorithms import NoisySGD, plan_noisy_sgd
 from dplateau.calibration import calibrate
-from dplateau.losses import Huber, Logistic, SmoothedHinge, Softmax, Squared
+from dplateau.losses import Hinge, Huber, Logistic, SmoothedHinge, Softmax, Squared
 from dplateau.spec import Cyclic, FixedSize, FullBatch, InputError, Poisson, RandomAllocation, Run, Shuffled
 from dplateau.training import SecureGenerator
 
@@ -223,6 +223,13 @@ def test_steps_that_are_not_plain_keep_to_composition(momentum, average):
 def test_losses_that_clipping_may_spoil_keep_to_composition():
     run = plan(loss=Softmax(3), momentum=0.0, average=0.0, diameter=5.0).run
     assert run.update == "post-processed"
+
+
+def test_plain_steps_on_a_loss_with_a_corner_keep_to_composition():
+    made = plan(n=50, loss=Hinge(), momentum=0.0, average=0.0, step_size=0.1, steps=3)
+    assert (made.run.update, made.run.smoothness) == ("post-processed", None)
+    rng = np.random.default_rng(0)
+    assert made.fit(rng.uniform(-0.1, 0.1, (50, 5)), rng.integers(2, size=50)).run == made.run
 
 
 def test_sampling_and_batch_size_exclude_each_other():

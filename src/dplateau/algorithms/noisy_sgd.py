@@ -150,8 +150,9 @@ def plan_noisy_sgd(
     step_size : float, optional
         eta.
     momentum, average : float
-        See ``NoisySGD``. With neither momentum nor averaging the steps are plain gradient steps, and last-iterate bounds apply: the
-        noise is then calibrated to the least of them and of composition, and ``fit`` needs ``dtype="float64"``.
+        See ``NoisySGD``. With neither momentum nor averaging the steps are plain gradient steps, and for a smooth loss of one score
+        last-iterate bounds apply: the noise is then calibrated to the least of them and of composition, and ``fit`` needs
+        ``dtype="float64"``.
     sampling : Sampling, optional
         How batches are chosen, in place of ``batch_size``.
     diameter : float, optional
@@ -202,7 +203,7 @@ def plan_noisy_sgd(
         step_size = min(2.0, _reach(loss, strength) * (1 - momentum) * strength / (clip * run.steps))
         step_size /= problem.smooth("no step size follows from it")
     run = run.replace(step_size=step_size, clip_norm=clip * problem.feature_norm)
-    if not momentum and not average and loss.convex_after_clipping:
+    if not momentum and not average and loss.convex_after_clipping and math.isfinite(problem.smoothness):
         once = float(np.min(problem.l2))
         run = run.replace(update="sgd", smoothness=problem.smoothness, strong_convexity=once, l2=once)
         run = _quietest(budget, run, schemes)
