@@ -104,3 +104,60 @@ def test_batches_that_are_only_convex_against_exact_moments(seed: int) -> None:
 def test_where_no_theorem_holds_there_is_no_number(ask, words: str) -> None:
     with pytest.raises(dp.InputError, match=words):
         ask()
+
+
+def one_step(eta, s, d, distance, smooth, convex, variance, convex_batches):
+    """The theorem after one step, in exact numbers; None where the step is too long for it."""
+    eta, s, distance, smooth, convex, variance = map(Fraction, (eta, s, distance, smooth, convex, variance))
+    room = 1 - eta * smooth if convex_batches else 2 - eta * (smooth + convex)
+    if room <= 0:
+        return None
+    if convex_batches:
+        return smooth / 2 * ((1 - 2 * eta * convex * room) * distance**2 + 2 * eta**2 * variance + 2 * eta * d * s**2)
+    left = 1 - eta * convex
+    return smooth / 2 * (left**2 * distance**2 + 2 * left / room * eta**2 * variance + 2 * eta * d * s**2)
+
+
+@pytest.mark.parametrize("convex_batches", [False, True])
+def test_next_to_the_longest_step_rounding_is_on_the_safe_side(convex_batches) -> None:
+    """There the variance counts without end, and a rounded difference would be any number."""
+    rng, refused = np.random.default_rng(5), 0
+    for _ in range(400):
+        smooth = float(10 ** rng.uniform(-3, 3))
+        convex = smooth * float(rng.choice([1.0, 0.5, 1e-3, 1e-9]))
+        eta = 1 / smooth if convex_batches else 2 / (smooth + convex)
+        eta *= 1 + float(rng.choice([-1e-9, -1e-14, -4e-16, -2e-16, 0.0]))
+        distance, s, variance = (float(value) for value in rng.choice([0.0, 1.0, 0.3], 3))
+        true = one_step(eta, s, 3, distance, smooth, convex, variance, convex_batches)
+        given = {"d": 3, "distance": distance, "smoothness": smooth, "strong_convexity": convex, "variance": variance}
+        try:
+            said = langevin_risk(1, eta, s, convex_batches=convex_batches, **given)
+        except dp.InputError:
+            refused += 1
+            assert true is None or eta * smooth > 1 - 1e-12 or eta * (smooth + convex) > 2 - 1e-12
+            continue
+        assert true is not None
+        assert Fraction(said) >= true
+    assert 0 < refused < 400
+
+
+@pytest.mark.parametrize(
+    ("ask", "expected"),
+    [
+        (lambda: langevin_steps(10, 10, 1e-200, 1e-5, 1.0, 0.1), 1),
+        (lambda: langevin_steps(10, 10, 1e200, 1e-5, 1.0, 0.1), "asks for inf steps"),
+        (lambda: langevin_steps_decaying(10**100, 10, 1.0, 1e-5, 1.0, 0.1), "asks for inf steps"),
+        (lambda: langevin_risk(1, 1.0, 1.0, d=1, distance=1e200, smoothness=1.0, strong_convexity=0.5), "distance is 1e"),
+        (lambda: langevin_risk(1, 1.0, 1e200, d=1, distance=1.0, smoothness=1.0, strong_convexity=0.5), "noise is 1e"),
+        (lambda: langevin_risk(1, 1e-200, 1.0, d=1, distance=1.0, smoothness=1.0, strong_convexity=0.5), "step_size is 1e"),
+        (lambda: langevin_risk(1, 1.0, 1.0, d=1, distance=1.0, smoothness=1.0, strong_convexity=1e-200), "strong_convexity is 1e"),
+        (lambda: poisson_gradient_variance(10, 5, 1e200), "lipschitz is 1e"),
+        (lambda: langevin_risk(0, 1.0, 1e100, d=10**100, distance=2.0, smoothness=0.5, strong_convexity=0.5), 1.0),
+    ],
+)
+def test_numbers_whose_squares_are_none_end_in_one_line(ask, expected) -> None:
+    if isinstance(expected, str):
+        with pytest.raises(dp.InputError, match=expected):
+            ask()
+    else:
+        assert ask() == pytest.approx(expected)

@@ -150,7 +150,7 @@ def _left(steps: _Steps, count: int) -> float:
 
 
 def _langevin(steps: _Steps) -> float:
-    if steps.eta >= 2 / (steps.batch_smoothness + steps.convexity):
+    if steps.eta * (steps.batch_smoothness + steps.convexity) > 2 - 1e-12:  # as ``langevin_risk`` refuses it
         return math.inf
     return langevin_risk(
         steps.count,

@@ -10,10 +10,14 @@ from typing import Final
 
 from dplateau.spec import InputError
 from dplateau.spec.arguments import integer, real
-from dplateau.utility.dp_sgld_settings import curvatures
+from dplateau.utility.dp_sgld_settings import EXTREME, curvatures
 
 _ROUNDED: Final = 2.0**-51
 """A rate is a product of two numbers that are near 1 where it is: this bounds its rounding."""
+SLACK: Final = 2.0**-50
+"""What is left of 2, or of 1, after a product of a step and curvatures may be rounded by less than this."""
+_UP: Final = 1 + 1e-12
+"""More than all other rounding: exponents are below 746 in size where their exponentials are numbers."""
 
 
 def langevin_risk(
@@ -75,21 +79,24 @@ def langevin_risk(
     Source: Ryffel, Bach, Pointcheval 2022, Lemma 4.1, improved.
     """
     steps, eta, s, d, start, smooth, convex = arguments(steps, step_size, noise, d, distance, smoothness, strong_convexity)
-    largest = 1 / smooth if convex_batches else 2 / (smooth + convex)
-    if eta >= largest:
+    room = (1 - eta * smooth if convex_batches else 2 - eta * (smooth + convex)) - SLACK
+    if room <= 0:
+        largest = 1 / smooth if convex_batches else 2 / (smooth + convex)
         name = "1/smoothness" if convex_batches else "2/(smoothness + strong_convexity)"
         raise InputError(f"step_size {eta:g} is not below {name} = {largest:g}: no bound holds. Lower step_size.")
-    xi2, slope = real("variance", variance, inclusive=True), real("gradient_at_minimiser", gradient_at_minimiser, inclusive=True)
+    xi2 = real("variance", variance, inclusive=True, high=EXTREME)
+    slope = real("gradient_at_minimiser", gradient_at_minimiser, inclusive=True, high=EXTREME)
     if convex_batches:
-        rate, gain = 2 * eta * convex * (1 - eta * smooth), 2.0
+        rate, gain = 2 * eta * convex * room, 2.0
     else:
         rate, gain = contracted(eta, convex), batch_gain(eta, smooth, convex)
     return risk_of(after(steps, rate, gain * eta**2 * xi2 + 2 * eta * d * s**2, start), smooth, slope)
 
 
 def batch_gain(step_size: float, smoothness: float, strong_convexity: float) -> float:
-    """``2 (1 - eta m)/(2 - eta (M + m))``: what eta^2 times the variance at the minimiser counts in the squared distance."""
-    return 2 * (1 - step_size * strong_convexity) / (2 - step_size * (smoothness + strong_convexity))
+    """``2 (1 - eta m)/(2 - eta (M + m))``, rounded up: what eta^2 times the variance at the minimiser counts in V."""
+    room = 2 - step_size * (smoothness + strong_convexity) - SLACK
+    return 2 * (1 - step_size * strong_convexity + SLACK) / room
 
 
 def arguments(
@@ -99,10 +106,10 @@ def arguments(
     constants = curvatures(smoothness, strong_convexity)
     return (
         integer("steps", steps, low=0),
-        real("step_size", step_size),
-        real("noise", noise, inclusive=True),
-        integer("d", d),
-        real("distance", distance, inclusive=True),
+        real("step_size", step_size, low=1 / EXTREME, inclusive=True, high=EXTREME),
+        real("noise", noise, inclusive=True, high=EXTREME),
+        integer("d", d, high=1e100),
+        real("distance", distance, inclusive=True, high=EXTREME),
         *constants,
     )
 
@@ -117,10 +124,12 @@ def after(steps: int, rate: float, added: float, start: float) -> float:
 
     Little may be left where the rate is nearly 1, and its own rounding must not make less of that.
     """
+    if not steps:
+        return start**2
     left = steps * (math.log1p(-rate) if rate < 0.5 else math.log(1 - rate + _ROUNDED))
     return math.exp(left) * start**2 + added * (-math.expm1(left) / rate)
 
 
 def risk_of(squared: float, smooth: float, slope: float) -> float:
-    """``(M/2) V + G sqrt(V)``."""
-    return smooth / 2 * squared + slope * math.sqrt(squared)
+    """``(M/2) V + G sqrt(V)``, rounded up."""
+    return (smooth / 2 * squared + slope * math.sqrt(squared)) * _UP

@@ -15,12 +15,16 @@ Source: Ryffel, Bach, Pointcheval 2022, Theorems 4.1 to 4.4 and section 3.3.
 from __future__ import annotations
 
 import math
+from typing import Final
 
 import numpy as np
 
 from dplateau.spec import InputError
 from dplateau.spec.arguments import integer, real
 from dplateau.spec.steps import Array
+
+EXTREME: Final = 1e100
+"""Products of a few numbers between its inverse and it are numbers."""
 
 
 def langevin_noise(n: int, epsilon: float, delta: float, lipschitz: float, strong_convexity: float) -> float:
@@ -184,7 +188,7 @@ def poisson_gradient_variance(n: int, batch_size: int, lipschitz: float) -> floa
         The batch is larger than n.
     """
     n, batch_size = batch_of(n, batch_size)
-    return real("lipschitz", lipschitz, inclusive=True) ** 2 * (1 - batch_size / n) / batch_size
+    return real("lipschitz", lipschitz, inclusive=True, high=EXTREME) ** 2 * (1 - batch_size / n) / batch_size
 
 
 def poisson_smoothness(n: int, batch_size: int, smoothness: float, strong_convexity: float) -> float:
@@ -213,7 +217,8 @@ def poisson_smoothness(n: int, batch_size: int, smoothness: float, strong_convex
 
 
 def _signal(n: int, d: int, epsilon: float, delta: float) -> float:
-    return (real("epsilon", epsilon) * integer("n", n)) ** 2 / (4 * integer("d", d) * _log(delta))
+    scaled = real("epsilon", epsilon) * integer("n", n)
+    return scaled * scaled / (4 * integer("d", d) * _log(delta))
 
 
 def _log(delta: float) -> float:
@@ -225,7 +230,10 @@ def _log(delta: float) -> float:
 
 def curvatures(smoothness: float, strong_convexity: float) -> tuple[float, float]:
     """The two constants, checked."""
-    smooth, convex = real("smoothness", smoothness), real("strong_convexity", strong_convexity)
+    smooth, convex = (
+        real(name, value, low=1 / EXTREME, inclusive=True, high=EXTREME)
+        for name, value in (("smoothness", smoothness), ("strong_convexity", strong_convexity))
+    )
     if convex > smooth:
         raise InputError(f"strong_convexity {convex:g} exceeds smoothness {smooth:g}: no function has both. Check both constants.")
     return smooth, convex
@@ -233,12 +241,12 @@ def curvatures(smoothness: float, strong_convexity: float) -> tuple[float, float
 
 def fixed_count(signal: float, smooth: float, convex: float) -> int:
     """The least number of constant steps."""
-    return _whole(2 * smooth / convex * math.log(signal))
+    return _whole(2 * smooth / convex * math.log(signal)) if signal > 1 else 1
 
 
 def falling_count(signal: float, smooth: float, convex: float) -> int:
     """The least number of decaying steps."""
-    return _whole(max(smooth / convex * signal, convex / smooth * signal**2))
+    return _whole(max(smooth / convex * signal, convex / smooth * signal * signal))
 
 
 def _whole(steps: float) -> int:

@@ -13,7 +13,7 @@ import numpy as np
 
 from dplateau.spec import InputError
 from dplateau.spec.arguments import real
-from dplateau.utility.dp_sgld_constant import after, arguments, contracted, risk_of
+from dplateau.utility.dp_sgld_constant import SLACK, after, arguments, contracted, risk_of
 from dplateau.utility.last_iterate import last_iterate_risk
 
 _LOOK_BACK: Final = 4**8
@@ -56,11 +56,12 @@ def langevin_full_batch_risk(
     Source: ours; a remark in Ryffel, Bach, Pointcheval 2022 has ``eta <= 1/(2 M)``.
     """
     steps, eta, s, d, start, smooth, convex = arguments(steps, step_size, noise, d, distance, smoothness, strong_convexity)
-    if eta * smooth >= 2:
+    room = 2 - eta * smooth - SLACK
+    if room <= 0:
         raise InputError(f"step_size {eta:g} is not below 2/smoothness = {2 / smooth:g}: no bound holds. Lower step_size.")
     slope = real("gradient_at_minimiser", gradient_at_minimiser, inclusive=True)
     overshoot = eta * smooth - 1
-    rate = min(contracted(eta, convex), 1 - overshoot**2) if overshoot > 0 else contracted(eta, convex)
+    rate = min(contracted(eta, convex), room * eta * smooth) if overshoot > 0 else contracted(eta, convex)
     added = 2 * eta * d * s**2
     risk = risk_of(after(steps, rate, added, start), smooth, slope)
     if slope > 0 or overshoot > 0 or s == 0:
