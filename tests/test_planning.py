@@ -95,6 +95,12 @@ def test_auto_goes_by_size_and_loss(facts, expected):
     assert made.reasons[0].startswith(expected)
 
 
+def test_auto_goes_by_what_residuals_are_clipped_to():
+    """Clipped to next to nothing, one pass needs noise that is finer than its rounding."""
+    assert plan(600_000, 100, 8.0, 1e-7).solver == "pnsgd"
+    assert plan(600_000, 100, 8.0, 1e-7, residual_clip=1e-9).solver == "noisy-sgd"
+
+
 def test_equal_facts_give_equal_plans_and_classes_choose_the_loss():
     assert dp.plan(1_000, 5, 1.0) == dp.plan(1_000, 5, 1.0)
     assert dp.plan(1_000, 5, 1.0).algorithm.loss == Logistic()

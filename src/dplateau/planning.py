@@ -188,7 +188,8 @@ def plan(
     budget = Budget(epsilon, usual_delta(problem.n) if delta is None else delta, adjacency)
     boolean("one_pass", one_pass)
     auto = isinstance(solver, str) and solver == "auto"
-    solver, why = choose(problem, budget, one_pass=one_pass) if auto else (solver, "asked for by name")
+    given = clipped(problem, "pnsgd", residual_clip)  # how exact a pass must be depends on what it clips to
+    solver, why = choose(given, budget, one_pass=one_pass) if auto else (solver, "asked for by name")
     named = solver_named(solver)
     if one_pass and not named.one_pass:
         raise InputError(f"solver {solver!r} reads records more than once or keeps them: for one pass use pnsgd or snowball-sgd.")

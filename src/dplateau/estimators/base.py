@@ -132,7 +132,8 @@ class PrivateLinearModel(BaseEstimator):
             name = SHARED
         elif name == "auto":
             budget = self._budget(self._delta(n))
-            name = choose(problem, budget, one_pass=stream and passes_once(problem, budget))[0]
+            given = clipped(problem, "pnsgd", chosen.residual_clip)
+            name = choose(given, budget, one_pass=stream and passes_once(given, budget))[0]
         problem, solver = clipped(problem, name, chosen.residual_clip), solver_named(name)
         if shared and not solver.shares:
             raise InputError(f"solver {name!r} trains on one process: on several use {', '.join(SHARING)}.")
