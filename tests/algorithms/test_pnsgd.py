@@ -89,6 +89,13 @@ def test_the_noise_of_contracting_steps_costs_what_the_string_says():
     assert account(run, 1e-3).mu == pytest.approx(0.25, rel=1e-4)
 
 
+def test_the_least_noise_does_not_depend_on_the_unit_of_the_steps():
+    """The squares of such steps are no numbers."""
+    eta, sizes = np.arange(30.0, 0, -1), np.full(30, 7.0)
+    for unit in (2.0**-900, 2.0**900):
+        np.testing.assert_array_equal(tail_noise(unit * eta, sizes), tail_noise(eta, sizes))
+
+
 @pytest.mark.parametrize("l2", [1e-4, 1e-3, 1e-2, 1.0])
 @pytest.mark.parametrize("n", [1_000, 20_000])
 def test_steps_whose_records_are_forgotten_need_no_noise(n, l2):

@@ -217,6 +217,7 @@ def tail_noise(step_sizes: Array, batch_sizes: Array, strong_convexity: float = 
         Noise multipliers.
     """
     own, alone = step_sizes / batch_sizes, np.log1p(-np.minimum(step_sizes * strong_convexity, 0.999))
+    own = np.ldexp(own, -math.frexp(float(own.max()))[1])  # the same up to a factor, and its squares are numbers
     left = np.exp(np.maximum(np.append(np.cumsum(alone[::-1])[::-1][1:], 0.0), -200.0))
     sums = _largest_from_here((left * own) ** 2)
     variance = sums - np.append(sums[1:], 0.0)
