@@ -118,13 +118,7 @@ class PrivateLinearModel(BaseEstimator):
         return self._bounded(X, self._constant() or None)
 
     def _solver(
-        self,
-        n: int,
-        unit: str,
-        d: int,
-        chosen: ChosenLoss,
-        stream: bool,
-        shared: bool = False,
+        self, n: int, unit: str, d: int, chosen: ChosenLoss, stream: bool, shared: bool = False
     ) -> tuple[Solver, Problem, dict[str, Any]]:
         """The solver, what it is to plan for n records with d features, the intercept's not counted, and what its fit is told."""
         problem, name = self._problem(n, d, chosen.loss, unit), self.solver
