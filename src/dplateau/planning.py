@@ -180,7 +180,7 @@ def plan(
     >>> print(dp.plan(1_000_000, 100, epsilon=1.0))
     pnsgd: with n = 1,000,000 (over 524,288) many passes would take minutes, and gain little.
     4,096 steps of 244 to 245 records, step size 8 falling to 0.00195.
-    Noise of 0.103 to 4.68 clip norms (0.5) on a sum; alone it would move a score by at most 0.0767.
+    Noise of 0.103 to 4.68 clip norms (0.5) on a sum; alone it would move a score by a standard deviation of at most 0.0767.
     """
     if loss is None:
         loss = Logistic() if integer("classes", classes, low=2) == 2 else Softmax(classes)
@@ -225,7 +225,7 @@ def _noise(run: Run, feature_norm: float) -> str:
     if run.is_phased:
         return f"Noise of {_between(first, last)} times what one record can move the result of a phase."
     moved = feature_norm * math.sqrt(float(run.table.deviation**2 @ run.table.count))
-    score = f"; alone it would move a score by at most {moved:.3g}" if run.update == "sgd" else ""
+    score = f"; alone it would move a score by a standard deviation of at most {moved:.3g}" if run.update == "sgd" else ""
     return f"Noise of {_between(first, last)} clip norms ({run.clip_norm:.3g}) on a sum{score}."
 
 
