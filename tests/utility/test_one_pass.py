@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -89,3 +90,14 @@ def test_batches_beyond_exact_numbers_and_steps_beyond_the_curvature_are_refused
             start_weight(3, step, 1.0)
     # The limit without curvature, from nearby.
     assert start_weight(7, 0.3, 0.0) == pytest.approx(start_weight(7, 0.3, 1e-9), rel=1e-6)
+
+
+@pytest.mark.parametrize("missing", [1e-3, 1e-6, 1e-9, 1e-12, 1e-15, 2.0**-52])
+def test_a_step_that_leaves_nearly_nothing_of_the_start_is_not_said_to_leave_less(missing) -> None:
+    """``(m/2)/(1/(1 - eta m) - 1)`` in exact numbers: 1 - eta m has few digits left."""
+    for m in (1.0, 0.3, 3.0, 0.7, 7.3):
+        eta = (1 - missing) / m
+        left = 1 - Fraction(eta) * Fraction(m)
+        if left > 0 and eta * m < 1:
+            true = Fraction(m) / 2 * left / (1 - left)
+            assert float(true) * (1 - 1e-14) <= start_weight(1, eta, m) <= float(true) * (1 + 1e-14) + m * 2.0**-51

@@ -25,4 +25,5 @@ def decay_rate(step_size: float, strong_convexity: float) -> float:
     contraction = real("step_size", step_size) * real("strong_convexity", strong_convexity, inclusive=True)
     if contraction >= 1:
         raise InputError(f"step_size x strong_convexity is {contraction:g}: expected less than 1. Lower step_size.")
-    return -math.log1p(-contraction)
+    # A product that is rounded up would leave less of the start than there is: a smaller m is allowed.
+    return -math.log1p(-contraction * (1 - 2.0**-52))
