@@ -53,6 +53,19 @@ def test_clopper_pearson_inverts_the_binomial_tail(k, n):
         assert float(betainc(k + 1, n - k, upper, 1, regularized=True)) == pytest.approx(1e-6, rel=1e-6)
 
 
+@pytest.mark.parametrize("n", [1, 2, 7, 50, 500, 5000])
+@pytest.mark.parametrize("error", [0.25, 1e-7, 1e-12, 2.5e-19])
+def test_nor_at_either_extreme(n, error):
+    """Few of many, all but few, and the rarest errors that are allowed."""
+    ks = np.array(sorted({0, 1, 2, 3, n // 3, n - 3, n - 2, n - 1, n} & set(range(n + 1))))
+    mp.dps = 40
+    for k, lower, upper in zip(ks.tolist(), *(side.tolist() for side in clopper_pearson(ks, n, error)), strict=True):
+        assert 0 <= lower < 1
+        assert 0 < upper <= 1
+        assert k == 0 or betainc(k, n - k + 1, 0, lower, regularized=True) <= error
+        assert k == n or betainc(k + 1, n - k, upper, 1, regularized=True) <= error
+
+
 @pytest.mark.parametrize("mu", [0.5, 1.0, 3.0])
 def test_never_more_than_the_truth_and_not_much_less(mu):
     first, second = halves(mu, 4000, 1)
@@ -105,6 +118,37 @@ def test_infinite_scores_count_like_others():
     found = separate(first, first, delta=1e-5, curve=Gaussian(1.0), error=ERROR)
     assert found.below_curve
     assert math.isfinite(found.mu)
+
+
+@pytest.mark.parametrize(
+    "what", [{"delta": -1e-5}, {"delta": 1.5}, {"delta": math.nan}, {"error": 0.0}, {"error": 1e-30}, {"error": 1.0}]
+)
+def test_what_is_no_probability_is_refused(what):
+    first, second = halves(1.0, 100, 1)
+    with pytest.raises(InputError, match=f"{next(iter(what))} is "):
+        separate(first, second, **{"delta": 1e-5, "curve": Gaussian(1.0), "error": ERROR, **what})
+
+
+def test_right_curves_are_refuted_no_more_often_than_stated():
+    """Randomised response, which attains its epsilon, delta and curve; the error is large, so that there is something to count."""
+    random, epsilon, delta, count, error = np.random.default_rng(0), 3.0, 0.01, 100, 0.4
+
+    def answers(bit):
+        answer = np.where(random.random(count) < 1 / (1 + math.exp(-epsilon)), bit, 1 - bit)
+        return np.where(random.random(count) < delta, bit + 2.0, answer)
+
+    def curve(alpha):
+        y = math.exp(epsilon)
+        return np.maximum(np.maximum(1 - delta - y * alpha, (1 - delta - alpha) / y), 0)
+
+    def found():
+        first, second = ([Scores("answer", answers(1), answers(0))] for _ in range(2))
+        result = separate(first, second, delta=delta, curve=curve, error=error)
+        return result.epsilon > epsilon or result.below_curve
+
+    tries = 300
+    wrong = sum(found() for _ in range(tries))
+    assert 0 < wrong < error * tries
 
 
 def test_deviations_are_finite():

@@ -29,6 +29,7 @@ from scipy.stats import beta
 from dplateau.accounting.composition import Guarantee
 from dplateau.accounting.trade_offs import Gaussian
 from dplateau.spec import InputError
+from dplateau.spec.arguments import real
 
 Array = NDArray[np.float64]
 Curve = Callable[[Array], Array]
@@ -40,6 +41,8 @@ _EPSILONS: Final = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0)
 """Where profiles without a closed form are read: each takes up to seconds. Between them the curve allows a little more."""
 _QUANTILES: Final = 1e-12
 """Relative error of quantiles, at most."""
+_RAREST: Final = 1e-18
+"""The least probability of error: that of quantiles for much rarer ones is larger, and some have no digit right."""
 _FAR: Final = 40.0
 """Standard deviations that stand for infinitely many."""
 
@@ -141,13 +144,14 @@ def separate(choose: Sequence[Scores], confirm: Sequence[Scores], *, delta: floa
     curve : callable
         The trade-off function that is claimed.
     error : float
-        Probability that anything in the result is false.
+        Probability that anything in the result is false; at least 1e-18.
 
     Raises
     ------
     InputError
-        A half is empty or the halves do not have the same scores.
+        A half is empty, the halves do not have the same scores, or ``delta`` or ``error`` is no such probability.
     """
+    delta, error = real("delta", delta, inclusive=True, high=1.0), checked_error(error)
     names = [scores.name for scores in choose]
     if not names or names != [scores.name for scores in confirm]:
         raise InputError(f"the halves have scores {names} and {[s.name for s in confirm]}: expected the same ones.")
@@ -159,6 +163,13 @@ def separate(choose: Sequence[Scores], confirm: Sequence[Scores], *, delta: floa
     power, level = _confirmed(second, confirm, error / 4)
     allowed = float(1 - curve(np.array([level]))[0])
     return Separation(epsilon, names[first.score], power, level, allowed, names[second.score])
+
+
+def checked_error(error: float) -> float:
+    """``error``, if a statement can be false with this probability, and quantiles are accurate there."""
+    if real("error", error) >= 1:
+        raise InputError(f"error is {error:g}: expected a probability below 1.")
+    return real("error", error, low=_RAREST, inclusive=True)
 
 
 def _epsilon(power: float, level: float, delta: float) -> float:
