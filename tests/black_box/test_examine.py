@@ -146,6 +146,77 @@ def test_refused_data_are_no_failure():
     assert finding.to_dict()["epsilon_at_least"] is None
 
 
+def told(release, trainings=100):
+    """What is found of a release of one number or more, without noise: ``release(features, k)`` in training number k."""
+    count = iter(range(2 * trainings))
+    case = Case("tells", one_record(64, target=FAR), one_step(64, 1.0), lambda features, *_: release(features, next(count)))
+    return examined(case, trainings)
+
+
+@pytest.mark.parametrize(
+    "release",
+    [
+        lambda features, _: features.sum(),
+        lambda features, _: [int(features.any())],
+        lambda features, _: np.array([features.sum()], np.float16),
+        lambda features, _: features.any(axis=0),
+        lambda features, k: np.zeros(3 + features.any() + 5 * (k == 199)),
+    ],
+    ids=["one number", "a whole number", "half precision", "truth values", "lengths"],
+)
+def test_a_release_of_any_kind_is_looked_at(release):
+    assert told(release).wrong
+
+
+def test_a_release_into_the_same_memory_is_kept():
+    weights = np.zeros(2)
+
+    def release(features, _):
+        weights[:] = features.sum(axis=0)
+        return weights
+
+    assert told(release).wrong
+
+
+def test_a_solver_that_writes_into_its_data_is_given_the_same_ones_each_time():
+    neighbours = one_record(64, target=FAR)
+    sums = []
+
+    def release(features, _):
+        sums.append(features.sum())
+        features *= 2
+        return np.zeros(2)
+
+    case = Case("writes", neighbours, one_step(64, 1.0), lambda features, *_: release(features, 0))
+    assert not examined(case, 40).wrong
+    assert set(sums) == {0.0, 1.0}
+    assert neighbours.features.sum() == 1
+
+
+@pytest.mark.parametrize("record", [True, False])
+def test_data_of_which_one_is_refused_are_told_apart(record):
+    def release(features, _):
+        if features.any() == record:
+            raise InputError("no such rows")
+        return np.zeros(2)
+
+    finding = told(release)
+    assert (finding.refused, finding.wrong) == (None, True)
+
+
+def test_complex_numbers_are_refused():
+    with pytest.raises(InputError, match="tells: one record releases an array of complex128: expected real numbers"):
+        told(lambda features, _: np.zeros(2, complex))
+
+
+@pytest.mark.parametrize("error", [0.0, -1e-9, 1.0, 0.9999999e-18, math.nan])
+def test_an_error_that_is_none_is_refused(error):
+    """With 0 nothing would ever be found, and beyond 1 everything."""
+    case = Case("mine", one_record(64, target=FAR), one_step(64, 1.0), lambda *_: pytest.fail("was trained"))
+    with pytest.raises(InputError, match="error is "):
+        examine(case, 100, error=error)
+
+
 def test_every_solver_of_the_estimators_is_audited():
     assert set(SOLVERS) < set(GROUPS)
     for solver in SOLVERS:

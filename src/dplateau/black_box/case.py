@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dplateau._account import account
-from dplateau.audit.separation import Separation, curve_of, separate
+from dplateau.audit.separation import Separation, checked_error, curve_of, separate
 from dplateau.black_box.neighbours import Neighbours
 from dplateau.black_box.scores import Releases, Score, along, scored
 from dplateau.spec import InputError, PrivacyWarning, Run
@@ -74,7 +75,7 @@ class Finding:
     trainings : int
         On each of the two data sets.
     found : Separation or None
-        What is proved about the releases; None where the solver refused the data.
+        What is proved about the releases; None where the solver refused both data sets.
     refused : str or None
         The error with which it did.
     """
@@ -136,40 +137,55 @@ def examine(
         Source of all noise; by default a new one with a key from the operating system.
     progress : callable, optional
         Called with the trainings done and their total.
+
+    Notes
+    -----
+    Each training gets a copy of the data, and what it releases is copied. A training that diverges, or refuses its data, releases
+    nothing; a case is refused if the first training on either data set is.
     """
+    error = checked_error(error)
     trainings = integer("trainings", trainings, low=FEWEST) * of_type("case", case, Case).times
     generator = SecureGenerator() if generator is None else generator
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyWarning)  # delta is above 1/n for some of the data sets; nobody is protected here
         report = account(case.run, delta)
-    common = (case.solver, case.neighbours.name, delta, report.epsilon, trainings)
-    try:
-        releases = _releases(case, trainings, generator, progress)
-    except InputError as error_:
-        return Finding(*common, None, str(error_))
-    learnt, chosen = int(LEARN * trainings), int(CHOOSE * trainings)
-    learn, choose, confirm = map(releases.part, (slice(0, learnt), slice(learnt, chosen), slice(chosen, trainings)))
-    known = {"record's direction": along(case.neighbours.direction), **case.scores}
-    first, second = scored(learn, [choose, confirm], known)
     best = report.best.bound if report.best is not None else None
     if best is None:
         raise InputError(f"{case.name} has no finite certificate: there is nothing to compare with.")
+    common = (case.solver, case.neighbours.name, delta, report.epsilon, trainings)
+    learnt, chosen = int(LEARN * trainings), int(CHOOSE * trainings)
+    releases = _releases(case, trainings, learnt, generator, progress)
+    if isinstance(releases, InputError):
+        return Finding(*common, None, str(releases))
+    learn, choose, confirm = map(releases.part, (slice(0, learnt), slice(learnt, chosen), slice(chosen, trainings)))
+    known = {"record's direction": along(case.neighbours.direction), **case.scores}
+    first, second = scored(learn, [choose, confirm], known)
     curve = curve_of(best.guarantee)
     return Finding(*common, separate(first, second, delta=delta, curve=curve, error=error))
 
 
-def _releases(case: Case, trainings: int, generator: SecureGenerator, progress: Callable[[int, int], None] | None) -> Releases:
-    """What was released, first with the record and then without it, in turn."""
+def _releases(
+    case: Case, trainings: int, learnt: int, generator: SecureGenerator, progress: Callable[[int, int], None] | None
+) -> Releases | InputError:
+    """What was released, first with the record and then without it, in turn; or the error with which both are refused."""
     sides = case.neighbours.present, case.neighbours.absent
     found: tuple[list[NDArray[Any]], list[NDArray[Any]]] = ([], [])
     for k in range(trainings):
         if progress is not None:
             progress(2 * k, 2 * trainings)
+        refused: list[InputError] = []
         for side, released in zip(sides, found, strict=True):
-            released.append(_released(case, side, generator))
+            result = _trained(case, side, generator)
+            if isinstance(result, InputError):
+                refused.append(result)
+            released.append(np.zeros(0) if isinstance(result, Exception) else _numbers(case, result))
+        if k == 0 and len(refused) == len(sides):
+            return refused[0]
     if progress is not None:
         progress(2 * trainings, 2 * trainings)
-    width = max(case.neighbours.features.shape[1], *(len(release) for side in found for release in side))
+    # How many numbers a release has is learnt too: whatever has another number of them counts as nothing.
+    lengths = [len(release) for side in found for release in side[:learnt]]
+    width = max(lengths) or case.neighbours.features.shape[1]
     dtype = next((release.dtype for side in found for release in side if len(release) == width), np.dtype(np.float64))
     present, absent = (
         np.stack([release if len(release) == width else np.full(width, np.nan, dtype) for release in side]) for side in found
@@ -177,9 +193,17 @@ def _releases(case: Case, trainings: int, generator: SecureGenerator, progress: 
     return Releases(present, absent)
 
 
-def _released(case: Case, side: tuple[Any, Any], generator: SecureGenerator) -> NDArray[Any]:
-    """One release, flat; nothing, where the weights overflowed."""
+def _trained(case: Case, side: tuple[Any, Any], generator: SecureGenerator) -> Any:
+    """What one training returns, or the error with which it releases nothing. It may write into its data."""
     try:
-        return np.ravel(case.train(*side, generator))
-    except TrainingDiverged:
-        return np.zeros(0)
+        return case.train(*deepcopy(side), generator)
+    except (TrainingDiverged, InputError) as error:
+        return error
+
+
+def _numbers(case: Case, released: Any) -> NDArray[Any]:
+    """One release, flat. It is copied: a solver may write the next one into the same memory."""
+    numbers = np.array(released).ravel()
+    if numbers.dtype.kind not in "fiub":
+        raise InputError(f"{case.name} releases an array of {numbers.dtype}: expected real numbers.")
+    return numbers if numbers.dtype.name in {"float32", "float64"} else numbers.astype(np.float64)

@@ -48,8 +48,13 @@ def scored(learn: Releases, others: Sequence[Releases], known: dict[str, Score])
 
 
 def along(direction: Array) -> Score:
-    """The part of the last weights along a direction."""
-    return lambda releases: releases[:, -len(direction) :].astype(np.float64) @ direction
+    """The part of the last weights along a direction; 0 of releases that have fewer numbers."""
+
+    def score(releases: Array) -> Array:
+        last = releases[:, -len(direction) :].astype(np.float64)
+        return last @ direction if last.shape[1] == len(direction) else np.zeros(len(releases))
+
+    return score
 
 
 def _finite(values: Array) -> Array:
