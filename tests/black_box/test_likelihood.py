@@ -6,11 +6,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dplateau.black_box.likelihood import log_likelihood_ratio
-from dplateau.spec import Cyclic, FixedSize, FullBatch, OnePass, Poisson, Run, Shuffled
+from dplateau.black_box.likelihood import equal_steps, log_likelihood_ratio
+from dplateau.spec import Cyclic, FixedSize, FullBatch, OnePass, Poisson, RandomAllocation, Run, Shuffled
 
 N, Z, STEPS = 8, 1.5, 4
-SAMPLINGS = [FullBatch(), Poisson(2), FixedSize(2), Shuffled(4), Cyclic(4), OnePass(2)]
+SAMPLINGS = [FullBatch(), Poisson(2), FixedSize(2), RandomAllocation(4), Shuffled(4), Cyclic(4), OnePass(2)]
 
 
 def joined(sampling, random, count):
@@ -27,9 +27,9 @@ def joined(sampling, random, count):
     return np.stack([first[:, 0] == 0, first[:, 0] == 1, first[:, 1] == 0, first[:, 1] == 1], axis=1).astype(float)
 
 
-def releases(run, random, count, sign):
+def releases(run, random, count, sign, noises=STEPS):
     """All iterates of weights of two features, along (0.6, 0.8); ``sign``: 1, 0 or -1 times the record's gradient."""
-    sums = sign * joined(run.sampling, random, count) + Z * random.normal(size=(count, STEPS))
+    sums = sign * joined(run.sampling, random, count) + Z * np.resize(random.normal(size=(noises, count)), (STEPS, count)).T
     divisors = np.resize(np.asarray(run.sampling.divisors(N)), STEPS)
     steps = -sums * run.step_size * run.clip_norm / divisors
     along = np.concatenate([np.zeros((count, 1)), np.cumsum(steps, axis=1)], axis=1)
@@ -50,3 +50,15 @@ def test_it_is_a_likelihood_ratio(sampling, adjacency):
     for values in (with_record, without):
         assert abs(values.mean() - 1) < 6 * values.std() / np.sqrt(count)
         assert values.std() > 0.1  # it does distinguish
+
+
+@pytest.mark.parametrize("noises", [1, 3])
+@pytest.mark.parametrize("sampling", [one for one in SAMPLINGS if not isinstance(one, FullBatch)], ids=lambda one: one.kind)
+def test_noise_that_is_used_twice_is_seen(sampling, noises):
+    """In all steps, or in the first and the last one."""
+    run = Run(n=N, sampling=sampling, steps=STEPS, noise_multiplier=Z, clip_norm=0.5, step_size=2.0)
+    score, random = equal_steps(run, np.array([0.6, 0.8])), np.random.default_rng(7)
+    present, absent = (score(releases(run, random, 1000, sign, noises)) for sign in (1, 0))
+    assert np.mean(absent == {1: 6, 3: 1}[noises]) > 0.95  # two numbers may be alike
+    assert np.mean(present < absent) > 0.3
+    assert np.mean(score(releases(run, random, 1000, 1)) > 0) < 0.05

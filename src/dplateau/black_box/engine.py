@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from dplateau.black_box.case import DELTA, Case
-from dplateau.black_box.likelihood import log_likelihood_ratio
+from dplateau.black_box.likelihood import equal_steps, log_likelihood_ratio
 from dplateau.black_box.neighbours import FAR, Neighbours, float32_order, one_record, saturated_softmax
 from dplateau.black_box.scores import along
 from dplateau.black_box.solvers import LONG, MIDDLE, SMALL, N
@@ -51,12 +51,13 @@ def _all_iterates(sampling: Sampling, adjacency: str, rows: int = 0) -> Case:
     """All iterates of a run on rows; or on persons, of whom the one in question has so many rows and every other one two."""
     neighbours = one_record(N, target=FAR, adjacency=adjacency)
     run = _run(sampling, N, MIDDLE, steps=_STEPS, step_size=1.0, adjacency=adjacency, unit="person" if rows else "row")
-    ratio = log_likelihood_ratio(run, -neighbours.direction)  # the target is far above every score
+    gradient = -neighbours.direction  # the target is far above every score
+    scores = {"likelihood ratio": log_likelihood_ratio(run, gradient), "equal steps": equal_steps(run, gradient)}
     groups = None
     if rows:
         groups = np.repeat(np.arange(N), np.r_[rows, np.full(N - 1, 2)])
         neighbours = replace(neighbours, name=f"{neighbours.name}: a person with {rows} rows")
-    return Case(f"train, {sampling.kind}", neighbours, run, partial(_iterates, run, groups), {"likelihood ratio": ratio})
+    return Case(f"train, {sampling.kind}", neighbours, run, partial(_iterates, run, groups), scores)
 
 
 def _one_step(
