@@ -119,6 +119,15 @@ def test_interrupt_keeps_the_file(tmp_path, capsys, monkeypatch):
     assert file.read_bytes().count(b"\n") == 6
 
 
+def test_findings_of_another_version_are_not_continued(tmp_path, monkeypatch):
+    """They are about other bounds."""
+    file = tmp_path / "findings.jsonl"
+    audit(settings=1, analysis=NAMES, output=file)
+    monkeypatch.setattr("dplateau.audit.journal.__version__", "0.0.1")
+    with pytest.raises(InputError, match=r"holds another audit \(version differs\)"):
+        audit(settings=2, analysis=NAMES, output=file)
+
+
 def test_fewer_settings_than_the_file_has(tmp_path, capsys):
     file = tmp_path / "findings.jsonl"
     audit(settings=6, analysis=NAMES, output=file)

@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
+from dplateau import __version__
 from dplateau.analyses import Analysis
 from dplateau.audit.settings import VERSION
 from dplateau.spec import InputError
@@ -17,9 +18,9 @@ FORMAT: Final = 1
 
 
 def header(seed: int, analyses: Sequence[Analysis]) -> dict[str, Any]:
-    """The first line: what must be equal for a file to be continued."""
+    """The first line: what must be equal for a file to be continued; bounds of another version are other bounds."""
     names = [analysis.name for analysis in analyses]
-    return {"format": FORMAT, "stream": VERSION, "seed": seed, "analyses": names}
+    return {"format": FORMAT, "stream": VERSION, "seed": seed, "analyses": names, "version": __version__}
 
 
 def read(file: Path, wanted: dict[str, Any]) -> list[dict[str, Any]]:
