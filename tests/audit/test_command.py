@@ -123,7 +123,7 @@ def test_findings_of_another_version_are_not_continued(tmp_path, monkeypatch):
     """They are about other bounds."""
     file = tmp_path / "findings.jsonl"
     audit(settings=1, analysis=NAMES, output=file)
-    monkeypatch.setattr("dplateau.audit.journal.__version__", "0.0.1")
+    monkeypatch.setattr("dplateau.__version__", "0.0.1")
     with pytest.raises(InputError, match=r"holds another audit \(version differs\)"):
         audit(settings=2, analysis=NAMES, output=file)
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
-from dplateau import __version__
 from dplateau.analyses import Analysis
 from dplateau.audit.settings import VERSION
 from dplateau.spec import InputError
@@ -17,10 +16,10 @@ from dplateau.spec import InputError
 FORMAT: Final = 1
 
 
-def header(seed: int, analyses: Sequence[Analysis]) -> dict[str, Any]:
+def header(seed: int, analyses: Sequence[Analysis], version: str) -> dict[str, Any]:
     """The first line: what must be equal for a file to be continued; bounds of another version are other bounds."""
     names = [analysis.name for analysis in analyses]
-    return {"format": FORMAT, "stream": VERSION, "seed": seed, "analyses": names, "version": __version__}
+    return {"format": FORMAT, "stream": VERSION, "seed": seed, "analyses": names, "version": version}
 
 
 def read(file: Path, wanted: dict[str, Any]) -> list[dict[str, Any]]:

@@ -61,6 +61,7 @@ def audit(
 
     dplateau audit --black-box --solver pnsgd
     """
+    from dplateau import __version__
     from dplateau.audit import audit as search
     from dplateau.audit.journal import append, header, read, summaries
     from dplateau.progress import progress_bar
@@ -79,7 +80,7 @@ def audit(
     count = integer("--settings", 2000 if settings is None else settings)
     seed = integer("--seed", 0 if seed is None else seed, low=0)
     chosen = _chosen(analysis)
-    findings = [] if output is None else read(output, header(seed, chosen))[:count]
+    findings = [] if output is None else read(output, header(seed, chosen, __version__))[:count]
     try:
         with progress_bar("audit", "settings") as done:
             done(len(findings), count)
