@@ -4,6 +4,7 @@ from __future__ import annotations
 import math
 
 import pytest
+from mpmath import exp, findroot, mp, mpf, ncdf
 
 from dplateau.accounting import gdp_epsilon
 from dplateau.analyses import ANALYSES
@@ -34,6 +35,18 @@ def test_the_walk_itself(make, steps):
     run = make(steps=steps, noise_multiplier=10.0, diameter=80.0)
     assert lower_bound(run, 1e-5) == pytest.approx(gdp_epsilon(math.sqrt(steps) / 10, 1e-5), rel=1e-5)
     assert random_walks(run).second == Gradient(0.0, -1.0)
+
+
+@pytest.mark.parametrize("delta", [1e-12, 1e-5, 0.1])
+@pytest.mark.parametrize("above", [1e-7, 1e-3, 1.0, 20.0])
+def test_never_above_the_walk_itself(make, delta, above):
+    """Also where epsilon is next to 0, because delta(0) is hardly more than delta."""
+    mp.dps = 40
+    least = 2 * findroot(lambda x: 2 * ncdf(x) - 1 - delta, delta)
+    noise = float(1 / min(least * (1 + above), 5))
+    run = make(sampling=FullBatch(), n=3, steps=1, noise_multiplier=noise, step_size=0.1, diameter=10 * noise + 10)
+    epsilon, mu = lower_bound(run, delta), 1 / mpf(noise)
+    assert ncdf(mu / 2 - epsilon / mu) - exp(mpf(epsilon)) * ncdf(-mu / 2 - epsilon / mu) >= delta or epsilon == 0
 
 
 def test_more_steps_cost_nothing_in_the_end(make):

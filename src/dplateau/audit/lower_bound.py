@@ -39,6 +39,8 @@ def random_walks(run: Run) -> Instance:
 def lower_bound(run: Run, delta: float) -> float:
     """What every epsilon at ``delta`` for the last iterate must reach: the exact epsilon of ``random_walks``, less its accuracy.
 
+    That accuracy is measured, by a finer quadrature, and not proved; the tests compare one step with closed forms.
+
     Raises
     ------
     InputError
