@@ -68,7 +68,8 @@ def steps(run: dp.Run) -> Iterator[tuple[Fraction, Fraction, Fraction, int]]:
         )
         held = Fraction(rest) if rest and t % length == length - 1 else b
         low = once + (m - once) * held / b
-        factor = max(abs(1 - eta * low), abs(1 - eta * M))
+        # Rows may be as curved as training takes, which lets no step of 2/M expand.
+        factor = max(abs(1 - eta * low), min(abs(1 - eta * M * Fraction(1 + 1e-12)), max(abs(1 - eta * M), Fraction(1))))
         yield factor, eta * clip * (2 if run.adjacency == "replace" else 1) / b, (eta * z * clip / b) ** 2, t % length
 
 

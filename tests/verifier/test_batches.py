@@ -26,6 +26,10 @@ def digits() -> Any:
         yield
 
 
+CURVED = Fraction(1 + 1e-12)
+"""So many times as curved as is stated are the rows that training takes."""
+
+
 def run(sampling: Any = None, **changes: Any) -> Run:
     fields: dict[str, Any] = {
         "n": 100,
@@ -78,7 +82,7 @@ def test_contraction_of_fixed_sizes() -> None:
     assert holds(the_move(run(adjacency="replace"), both=True).contraction, Fraction(7, 8))
     # The l2 term is added once, whatever the batch.
     assert holds(the_move(run(l2=0.5), both=True).contraction, Fraction(7, 8))
-    assert holds(the_move(run(strong_convexity=None, diameter=1.0)).contraction, Fraction(3, 2))
+    assert holds(the_move(run(strong_convexity=None, diameter=1.0)).contraction, 1 + CURVED / 2)
     # The last batch of an epoch may be small.
     assert holds(the_move(run(Cyclic(30))).contraction, 1 - Fraction(1, 8) / 3)
 
@@ -95,30 +99,31 @@ def test_contraction_between_quantiles_costs_their_tails() -> None:
     high, more = most(100, q, tail), most(99, 1 - q, tail)
     move = the_move(run(Poisson(10)), 1e-3)
     assert holds(
-        move.contraction, max(abs(1 - Fraction(1, 4) * Fraction(99 - more, 20)), abs(1 - Fraction(1, 2) * Fraction(high, 10)))
+        move.contraction,
+        max(abs(1 - Fraction(1, 4) * Fraction(99 - more, 20)), abs(1 - Fraction(1, 2) * CURVED * Fraction(high, 10))),
     )
     assert move.chance.overlaps(more_than(high, 100, q) + more_than(more, 99, 1 - q))
     assert unusual([move]) <= exact(1e-3)
     assert unusual([move]).overlaps(12 * move.chance)
     assert unusual([move, move._replace(times=5)]).overlaps(17 * move.chance)
-    # Convex losses: up to 2/(step size smoothness) times the public size a batch does not expand.
+    # Convex losses: below 2/(step size smoothness) times the public size a batch does not expand.
     plain = the_move(run(Poisson(10), strong_convexity=0.0, diameter=1.0), 1e-3)
     assert plain.contraction == 1
-    assert plain.chance.overlaps(more_than(40, 100, q))
+    assert plain.chance.overlaps(more_than(39, 100, q))
 
 
 def test_the_other_data_set_may_have_a_record_more() -> None:
     q, tail = Fraction(1, 10), 1e-3 / 24
     plain = {"strong_convexity": 0.0, "diameter": 1.0}
-    assert the_move(run(Poisson(10), **plain), both=True).chance.overlaps(more_than(40, 101, q))
-    assert the_move(run(Poisson(10), adjacency="replace", **plain), both=True).chance.overlaps(more_than(40, 100, q))
+    assert the_move(run(Poisson(10), **plain), both=True).chance.overlaps(more_than(39, 101, q))
+    assert the_move(run(Poisson(10), adjacency="replace", **plain), both=True).chance.overlaps(more_than(39, 100, q))
     bent = the_move(run(Poisson(10), strong_convexity=None, diameter=1.0), 2e-3, both=True)
     assert bent.chance.overlaps(more_than(most(101, q, 2e-3 / 12), 101, q))
     assert the_move(run(Poisson(10)), 1e-3, both=True).chance.overlaps(
         more_than(most(101, q, tail), 101, q) + more_than(most(99, 1 - q, tail), 99, 1 - q)
     )
     longest = run(FullBatch(), step_size=1.0, **plain)
-    assert holds(the_move(longest, both=True).contraction, Fraction(2 * 101, 100) - 1)
+    assert holds(the_move(longest, both=True).contraction, CURVED * Fraction(2 * 101, 100) - 1)
     assert the_move(longest).contraction == 1
 
 

@@ -16,8 +16,13 @@ from flint import arb
 import dplateau as dp
 from dplateau.analyses import FixedOrderBound, ShuffledBound
 from dplateau.spec import ROUND_OFF
+from dplateau.training import checks
 from dplateau.verifier import strings
 from dplateau.verifier.balls import exact, gaussian_delta, precision
+from dplateau.verifier.batches import moves
+from dplateau.verifier.check import check
+from dplateau.verifier.outcome import Outcome, Part
+from dplateau.verifier.steps import steps as steps_of
 from dplateau.verifier.strings import fixed_order, shuffled, taut_string
 
 from ..accounting.exact_strings import least_mu, noisy_cgd, noisy_gd, rational, rounded_mu, worst_mu, wrapped
@@ -332,3 +337,31 @@ def test_late_starts_are_found_where_the_accountant_finds_them(changes):
     with precision():
         ours = sum((w * square.sqrt() for w, square in mixture((shuffled if run.sampling.shuffled else fixed_order)(run))), arb(0))
         assert ours <= exact(theirs)
+
+
+@pytest.mark.parametrize("m", [0.0, 1e-9, 1e-4, 0.1])
+def test_a_contraction_holds_for_rows_that_are_as_curved_as_training_takes(m):
+    """It checks what a run states to a part in 10^12, and refuses what makes a step of 2/M expand."""
+    curved = 1 + Fraction(checks._DOUBLE_ROUNDING)
+    for share in (0.3, 0.9, 0.999, 1 - 1e-6, 1 - 1e-9, 1 - 1e-12, 1 - 1e-15, 1.0):
+        step = 2 / 0.7 * share
+        run = run_of(sampling=dp.FullBatch(), steps=1, step_size=step, smoothness=0.7, strong_convexity=m)
+        true = max(abs(1 - Fraction(step) * Fraction(m)), min(abs(1 - Fraction(step) * Fraction(0.7) * curved), 1))
+        (row,) = steps_of(run)
+        (move,) = moves(run, [row], 0.0)
+        assert strings._step(run, row, 60)[0] >= true
+        with precision():
+            assert move.contraction.upper() >= exact(true)
+
+
+def test_no_claim_is_verified_that_holds_for_the_stated_smoothness_alone():
+    """A step that contracts by 10^-6 contracts by 10^-12 less for rows that training takes: mu is larger by a part in 10^6."""
+    run = run_of(
+        sampling=dp.FullBatch(), steps=10**6, noise_multiplier=50.0, step_size=2 - 1e-6, strong_convexity=2e-6, diameter=None,
+        adjacency="add-remove",
+    )  # fmt: skip
+    certified = FixedOrderBound().guarantee(run).epsilon(1e-5)
+    lowered = certified.upper * (1 - 1e-7)
+    assert lowered < certified.lower
+    assert check([Part(run, "fixed-order")], certified.upper, 1e-5).outcome is Outcome.VERIFIED
+    assert check([Part(run, "fixed-order")], lowered, 1e-5).outcome is Outcome.REFUTED

@@ -23,6 +23,8 @@ SMALL: Final = 1e-3
 """Share of delta that may go to batches of unusual size."""
 ROUNDING: Final = 2 * Fraction(ROUND_OFF)
 """What the training loop's arithmetic may add to a distance in a step, over its noise."""
+CURVED: Final = Fraction(1 + 1e-12)
+"""Training takes rows so many times as curved as M, but none that makes a step of up to 2/M expand (fixed-order.md, section 1)."""
 _SHARED: Final = 10_000
 """At most so many steps share the budget where losses need not be convex."""
 _GONE: Final = 40.0
@@ -99,6 +101,7 @@ def moves(run: Run, rows: Sequence[Step], budget: float, *, both: bool = False) 
     """
     n, steps, random, unknown = run.n, sum(row.count for row in rows), run.sampling.random_size, run.strong_convexity is None
     M, m, once = (Fraction(part or 0) for part in (run.smoothness, run.strong_convexity, run.l2))
+    curved = M * CURVED
     empty, fixed = int(both and run.adjacency == "add-remove"), run.sampling.ordered or run.sampling.full
     top = n + empty
     tail = budget / (min(steps, _SHARED) if unknown else 2 * steps)
@@ -111,11 +114,12 @@ def moves(run: Run, rows: Sequence[Step], budget: float, *, both: bool = False) 
             large, small = most(top, q, tail), n - 1 if unknown else 0 if q == 1 else most(n - 1, 1 - q, tail)
             low, high, chance = Fraction(n - 1 - small), Fraction(large), more_than(large, top, q) + more_than(small, n - 1, 1 - q)
         elif random:
-            low, high = Fraction(0), 2 * row.batch / (row.size * M)
+            low, high = Fraction(0), 2 * row.batch / (row.size * curved)
             chance = more_than(floor(high), top, q)
         # No larger share of m and no smaller one of M is counted on than 1.
-        flat, steep = (once + (m - once) * min(low / row.batch, 1), once + (M - once) * max(high / row.batch, 1))
-        c = 1 + row.size * steep if unknown else max(abs(1 - row.size * flat), abs(1 - row.size * steep))
+        flat, share = once + (m - once) * min(low / row.batch, 1), max(high / row.batch, Fraction(1))
+        steep = row.size * (once + (curved - once) * share)
+        c = 1 + steep if unknown else max(abs(1 - row.size * flat), min(steep - 1, 1) if share == 1 else steep - 1)
         gap = row.size * Fraction(run.clip_norm) / row.batch
         c, s, deviation, used = map(exact, (c, gap * sensitivity(run), gap * row.noise, Fraction(1) if fixed else q))
         return Move(c, s, deviation, used, chance, row.count)

@@ -21,6 +21,7 @@ from flint import arb
 
 from dplateau.spec import ROUND_OFF, Cyclic, FullBatch, OnePass, Run, Sampling, Shuffled
 from dplateau.verifier.balls import BITS, exact, largest, precision
+from dplateau.verifier.batches import CURVED
 from dplateau.verifier.statement import Statement
 from dplateau.verifier.steps import Step, sensitivity, steps
 
@@ -165,7 +166,8 @@ def _step(run: Run, step: Step, records: float) -> tuple[Fraction, Fraction, Fra
     if step.size * M > 2 + Fraction(1, 1 << 52):  # What a double rounds to 2 passes: c is then above 1 by as much.
         raise ValueError("step_size exceeds 2/smoothness: the gradient step is not a contraction.")
     low, gap = once + (m - once) * Fraction(records) / step.batch, step.size * clip / step.batch
-    c = max(1 - step.size * low, step.size * M - 1, Fraction(1, 1 << 200))  # 0 has no logarithm; any larger factor is right too.
+    steep = min(step.size * M * CURVED - 1, max(step.size * M - 1, Fraction(1)))
+    c = max(1 - step.size * low, steep, Fraction(1, 1 << 200))  # 0 has no logarithm; any larger factor is right too.
     return c, gap * sensitivity(run), (gap * step.noise) ** 2
 
 
