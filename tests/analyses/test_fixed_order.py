@@ -77,8 +77,8 @@ def slow_mu(run):
     for place in range(min(length, steps)):
         best = math.inf
         for start in range(-1, steps):
-            # Without a diameter a late start saves rounding only, and is tried where steps are not looked at one by one.
-            late = run.diameter is not None or is_constant(run)
+            # Without a diameter a late start saves rounding only, which is little where steps do not contract.
+            late = run.diameter is not None or run.strong_convexity > 0 or is_constant(run)
             if start not in (-1, forgotten - 1) and not (late and start % length == place):
                 continue
             rise = [w[t] * gap[t] * (t % length == place) for t in range(start + 1, steps)]
@@ -209,7 +209,7 @@ def test_in_short_runs_every_look_back_is_tried() -> None:
         steps = int(rng.integers(9, 60))
         eta = 10 ** rng.uniform(-1.5, 1.5, steps)
         some = VaryingSteps(
-            eta * rng.uniform(0.01, 1), (eta * 10 ** rng.uniform(-0.5, 0.5, steps)) ** 2, np.full(steps, 10.0), 0.0, bounded=True
+            eta * rng.uniform(0.01, 1), (eta * 10 ** rng.uniform(-0.5, 0.5, steps)) ** 2, np.full(steps, 10.0), 0.0, late=True
         )
         uses = np.arange(steps)
         square = taut_string(np.append(0.0, some.jump), np.append(0.0, some.room))

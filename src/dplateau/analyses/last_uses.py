@@ -135,14 +135,14 @@ class VaryingSteps:
     """Steps of any kind, from the first that is not forgotten: ``jump`` w s and ``room`` w^2 v, each of shape (T,).
 
     ``start`` is the contracted distance that steps before the first may have left, and ``far``, of shape (T,), the largest one
-    after each step. Strings start late only where a diameter bounds that: elsewhere all that a late start saves is rounding.
+    after each step. Strings start ``late`` only where a diameter bounds that, or steps contract: there it saves rounding.
     """
 
     jump: Array
     room: Array
     far: Array
     start: float
-    bounded: bool
+    late: bool
 
     def cost(self, uses: Array, jumps: Array, *, back: int | None = None) -> float:
         """The least mu of a record that is used in the steps ``uses`` (rising) with these ``jumps``, each of shape (K,); with two
@@ -151,7 +151,7 @@ class VaryingSteps:
         room = np.add.reduceat(self.room, uses)
         square = taut_string(np.append(self.start, jumps), np.append(self.room[: uses[0]].sum(), room))
         result = float(rounded_mu(square, self.room.size))
-        if not self.bounded:
+        if not self.late:
             return result
         from_afar = self.from_afar(uses, jumps)
         if back is None:
@@ -163,7 +163,7 @@ class VaryingSteps:
         before, left = np.append(0.0, np.cumsum(self.room)[:-1]), np.append(np.cumsum(self.room[::-1])[::-1], 0.0)
         jumps = np.stack(np.broadcast_arrays(self.start, self.jump), axis=-1)
         result = rounded_mu(taut_string(jumps, np.stack([before, left[:-1]], axis=-1)), self.room.size)
-        if self.bounded:
+        if self.late:
             result = np.minimum(result, rounded_mu(taut_string(self.far[:, None], left[1:, None]), np.arange(self.room.size)[::-1]))
         return result
 
@@ -181,7 +181,7 @@ class VaryingSteps:
             return uses[uses >= 0], epochs[:, first : last + 1].max(axis=1)[uses >= 0]
 
         whole = members(0, length - 1)
-        back = least(self.from_afar(*whole), whole[0].size, _NARROW)[1] if self.bounded else 0
+        back = least(self.from_afar(*whole), whole[0].size, _NARROW)[1] if self.late else 0
         queue = [(-math.inf, 0, length - 1, False)]
         while not queue[0][3]:
             _, first, last, _ = heapq.heappop(queue)
@@ -254,7 +254,8 @@ def varying_steps(run: Run) -> tuple[VaryingSteps, int]:
     assert first or not earlier
     weight, before = weight[first:], float(far[first - 1]) if first else 0.0
     room = (weight * steps.deviation[first:]) ** 2
-    return VaryingSteps(weight * gap[first:], room, far[first:], before, bounded), earlier + first
+    late = bounded or bool(run.strong_convexity)
+    return VaryingSteps(weight * gap[first:], room, far[first:], before, late), earlier + first
 
 
 def too_many(run: Run) -> str | None:

@@ -105,7 +105,7 @@ def _varying(run: Run, places: Array) -> Array:
     mus: list[float] = []
     # The best look-back of each place, or one for all of many places.
     back = None if places.size <= _FEW else 0
-    if back is not None and steps.bounded:
+    if back is not None and steps.late:
         back = least(steps.from_afar(ends, jumps), ends.size)[1] + 1
     if places[0] < 0:
         mus.append(steps.cost(ends, jumps, back=back))

@@ -76,7 +76,9 @@ def is_sharp(part: Part) -> bool:
     run = part.run
     if part.bound == "exact-composition":
         return not run.sampling.allocated or run.sampling.epoch_length(run.n) == 1 or is_exact(run)
-    return part.bound == "fixed-order" and (run.diameter is None or run.steps <= ALL * run.sampling.period(run.n, run.steps))
+    # Without either, only one start is worth trying.
+    searched = run.diameter is not None or bool(run.strong_convexity)
+    return part.bound == "fixed-order" and (not searched or run.steps <= ALL * run.sampling.period(run.n, run.steps))
 
 
 def common_start(run: Run) -> Statement:
