@@ -49,6 +49,17 @@ def test_no_claim_below_zero_is_verified(epsilon, noise):
     assert "must be at least 0" in found.why
 
 
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace"])
+@pytest.mark.parametrize("sampling", [dp.Poisson(10), dp.FixedSize(10)])
+@pytest.mark.parametrize("noise", [1e-20, 1e-24, 1e-25, 1e-30, 1e-50])
+def test_no_claim_about_next_to_no_noise_is_verified(noise, sampling, adjacency):
+    """delta is 0.01, the share of records that a batch holds. Where a ball is too wide for the sign of a slope nothing is known."""
+    for steps in (1, 2):
+        run = dp.Run(n=1000, sampling=sampling, steps=steps, noise_multiplier=noise, adjacency=adjacency)
+        for epsilon in (0.0, 1.0, 20.0):
+            assert check([Part(run, "exact-composition")], epsilon, 1e-5).outcome is not Outcome.VERIFIED
+
+
 def test_fixed_order_to_the_ninth_digit():
     run = dp.Run(
         n=4000, sampling=dp.Cyclic(100), steps=2000, noise_multiplier=3.0, step_size=1.0, smoothness=1.0, strong_convexity=1e-4,

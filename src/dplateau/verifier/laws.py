@@ -170,9 +170,11 @@ class Branch:
     def beyond(self, epsilon: arb) -> tuple[arb, arb]:
         """The masses of P and Q where the loss is larger: beyond the crossing where it rises, before it where it falls."""
         h = self.crossing(epsilon)
-        p, q = self.p.above(h), self.q.above(h)
-        if self.slope(h) > 0:
+        p, q, slope = self.p.above(h), self.q.above(h), self.slope(h)
+        if slope > 0:
             return p, q
+        if not slope < 0:  # A ball that holds 0 says neither.
+            raise ArithmeticError("it is not known whether the loss rises")
         whole = (exact(1), exact(1)) if self.low is None else (self.p.above(self.low), self.q.above(self.low))
         return whole[0] - p, whole[1] - q
 
