@@ -388,3 +388,13 @@ def test_nothing_is_refuted_of_which_not_every_start_was_tried(steps, outcome):
     run = run_of(sampling=dp.FullBatch(), steps=steps, noise_multiplier=noise, diameter=None)
     lowered = FixedOrderBound().guarantee(run).epsilon(1e-5).lower * (1 - 1e-6)
     assert check([Part(run, "fixed-order")], lowered, 1e-5).outcome is outcome
+
+
+def test_who_is_left_out_costs_no_more_than_the_first_place():
+    """All of mu is rounding here: a late start saves some for the first place, and so for whoever has no place at all."""
+    run = run_of(sampling=dp.Shuffled(1), steps=2, noise_multiplier=1e18, strong_convexity=0.0, diameter=1.0)
+    found = ShuffledBound().guarantee(run).epsilon(1e-12)
+    told = check([Part(run, "shuffled")], found.upper, 1e-12)
+    assert told.outcome is Outcome.VERIFIED
+    assert found.lower <= told.upper
+    assert told.lower >= found.upper * (1 - 1e-8)
