@@ -175,6 +175,24 @@ class TestLeastMu:
         found = least_mu(MixtureOfGaussianDP((0.2, 1.0), (0.99, 0.01)), 1e-12)
         assert 0.5 < found.upper < 1.0
 
+    @pytest.mark.parametrize(
+        ("mus", "rare", "floor"),
+        [((1e-9, 1.0), 2**-20, 1e-14), ((0.3, 6.0), 2**-20, 1e-17), ((2.0, 18.0), 2**-10, 1e-15), ((16.0, 16.0), 0.5, 1e-17)],
+    )
+    def test_tiny_floors(self, mus: tuple[float, float], rare: float, floor: float) -> None:
+        """Where a profile is next to 0, or to 1, a chord's type II error is a difference that has lost its digits."""
+        found = least_mu(MixtureOfGaussianDP(mus, (1 - rare, rare)), floor)
+
+        def missed(mu: float, epsilon: float) -> mp.mpf:
+            """1 - delta of mu-GDP."""
+            far = epsilon / mp.mpf(mu)
+            return mp.ncdf(far - mp.mpf(mu) / 2) + mp.exp(epsilon) * mp.ncdf(-far - mp.mpf(mu) / 2)
+
+        with mp.workdps(60):
+            for epsilon in np.linspace(0.0, mus[1] ** 2 / 2 + 8 * mus[1], 300).tolist():
+                whole = (1 - rare) * missed(mus[0], epsilon) + rare * missed(mus[1], epsilon)
+                assert found.upper == math.inf or missed(found.upper, epsilon) <= whole + floor
+
     @pytest.mark.parametrize("mu", [1e-6, 0.3, 4.0])
     @pytest.mark.parametrize("width", [1e-3, 1e-9])
     def test_a_profile_that_is_not_known_closely(self, mu: float, width: float) -> None:

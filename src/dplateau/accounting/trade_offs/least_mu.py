@@ -12,7 +12,7 @@ from scipy.special import ndtri
 
 from dplateau.accounting.composition import GaussianDP, Guarantee
 from dplateau.accounting.enclosure import Enclosure
-from dplateau.accounting.gaussian import gdp_mu
+from dplateau.accounting.gaussian import ULP, gdp_mu
 from dplateau.accounting.trade_offs.base import probability
 from dplateau.spec.arguments import of_type
 
@@ -51,7 +51,7 @@ def least_mu(guarantee: Guarantee, floor: float = 1e-10) -> Enclosure:
     if last == 0 or start.upper <= floor:  # Either may know what the other does not.
         return Enclosure(0.0, 0.0)
     if isinstance(guarantee, GaussianDP):
-        return Enclosure(_row(0.0, start.lower, floor) * (1 - _ROOM), guarantee.parameter)
+        return Enclosure(min(_row(0.0, start.lower, floor, -1.0) * (1 - _ROOM), guarantee.parameter), guarantee.parameter)
     if not last < math.inf:
         return Enclosure(0.0, math.inf)
     read = guarantee.profile(floor)
@@ -71,7 +71,7 @@ def _search(guarantee: Guarantee, read: Callable[[float], Enclosure], table: dic
         return _cell(a, b, table[a].upper, table[b].upper, floor)
 
     cells = {ends: cell(*ends) for ends in pairwise(sorted(table))}
-    least = max(_row(epsilon, delta.lower, floor) for epsilon, delta in table.items())
+    least = max(_row(epsilon, delta.lower, floor, -1.0) for epsilon, delta in table.items())
     sharp: set[float] = set()
     vain = False
     for _ in range(_ROUNDS):
@@ -92,27 +92,31 @@ def _search(guarantee: Guarantee, read: Callable[[float], Enclosure], table: dic
             table[middle] = read(middle).meet(Enclosure(0.0, table[a].upper), rounded=True)
             del cells[a, b]
             cells |= {pair: cell(*pair) for pair in ((a, middle), (middle, b))}
-        least = max(least, *(_row(end, table[end].lower, floor) for end in ends))
+        least = max(least, *(_row(end, table[end].lower, floor, -1.0) for end in ends))
     most = max(cells.values()) * (1 + _ROOM)
     return Enclosure(min(least * (1 - _ROOM), most), most)
 
 
-def _row(epsilon: float, delta: float, floor: float) -> float:
-    """The mu that one point of the profile asks for."""
-    return gdp_mu(epsilon, delta - floor) if delta - floor > 1e-300 else 0.0
+def _row(epsilon: float, delta: float, floor: float, sign: float) -> float:
+    """The mu that one point of the profile asks for, rounded up or down: next to delta 1 a rounding of delta is much of mu."""
+    target = (delta - floor) * (1 + sign * 8 * ULP)
+    if target > 1 - ULP:
+        return math.inf
+    return gdp_mu(epsilon, target) if target > 1e-300 else 0.0
 
 
 def _cell(a: float, b: float, delta_a: float, delta_b: float, floor: float) -> float:
     """The mu that the profile between two points asks for: it is below the chord, and below its value at a.
 
     The chord is the corner ``(alpha, beta)`` of a trade-off function, alpha minus its slope in e^epsilon; ``G_mu(alpha)`` must be
-    at most ``beta + floor``. Or ``delta_mu`` must be as large at b as the profile is at a: that is close where b is next to a, and
-    the chord between two upper ends may then be steeper than any profile.
+    at most ``beta + floor``, rounded down: it is a difference. Or ``delta_mu`` must be as large at b as the profile is at a: that
+    is close where b is next to a, and the chord between two upper ends may then be steeper than any profile.
     """
-    step = _row(b, delta_a, floor)
-    alpha = max(delta_a - delta_b, 0.0) / (math.exp(a) * math.expm1(b - a)) if b < 700 else 0.0
-    beta = min(1 - delta_a - math.exp(a) * alpha + floor, 1.0) if a < 700 else 0.0
+    step = _row(b, delta_a, floor, 1.0)
+    fall = max(delta_a - delta_b, 0.0) / math.expm1(b - a) if b < 700 else 0.0
+    alpha = fall / math.exp(min(a, 700.0))
+    beta = min(1 - delta_a - fall + floor - 8 * ULP * (1 - delta_a + fall + floor), 1.0)
     if not 0 < alpha < 1 or not beta > 0:
         return step
     # Phi^-1(1 - alpha) = -Phi^-1(alpha), which keeps the digits of a small alpha.
-    return min(max(float(-ndtri(alpha) - ndtri(beta)), 0.0), step)
+    return min(max(float(-ndtri(alpha) - ndtri(beta)) + 8 * ULP, 0.0), step)
