@@ -45,6 +45,21 @@ def test_weaker_than_gaussian(log_mu: float, log_delta: float) -> None:
     assert bound.mu is None
 
 
+def test_delta_at_large_epsilons_is_rounded_up() -> None:
+    """The difference of a divergence and an epsilon of 1e8 is good to 1e-8 of it."""
+    rho, epsilon, orders = 78055725.7584755, 78149173.70252325, set[float]()
+
+    class Seen(ZeroConcentratedDP):
+        def point(self, order: float, delta: float) -> tuple[float, float]:
+            orders.add(order)
+            return super().point(order, delta)
+
+    found = Seen(rho).delta(epsilon).upper
+    with mp.workdps(40):
+        exact = [(a - 1) * (mp.mpf(rho) * a - epsilon + mp.log(1 - 1 / a)) - mp.log(a) for a in map(mp.mpf, orders)]
+        assert mp.log(found) >= min(exact)
+
+
 def test_orders_beyond_the_greatest_are_not_used() -> None:
     # Without the limit the best order is about 50.
     limited = ZeroConcentratedDP(0.005, greatest_order=4.0)

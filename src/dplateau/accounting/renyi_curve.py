@@ -14,7 +14,7 @@ import numpy as np
 
 from dplateau.accounting.composition import Guarantee
 from dplateau.accounting.enclosure import Enclosure
-from dplateau.accounting.gaussian import LEAST
+from dplateau.accounting.gaussian import LEAST, ULP
 from dplateau.accounting.renyi import LARGEST, convert
 from dplateau.accounting.roots import minimum
 
@@ -57,7 +57,9 @@ class RenyiCurve(Guarantee):
                 bound, outside = self.point(order, allowed)
                 if not bound < math.inf:
                     return LARGEST
-                log_delta = (order - 1) * (bound - epsilon + math.log1p(-1 / order)) - math.log(order)
+                # Of a large epsilon, or at a large order, a difference has lost digits.
+                rounding = 8 * ULP * ((order - 1) * (abs(bound) + epsilon) + 1 + math.log(order))
+                log_delta = (order - 1) * (bound - epsilon + math.log1p(-1 / order)) - math.log(order) + rounding
                 return float(np.logaddexp(log_delta, math.log(outside))) if outside else log_delta
 
             value = min(value, math.exp(min(self._least(at), 0.0)))
