@@ -105,6 +105,11 @@ def test_a_line_says_nothing_wrong_far_from_where_it_is_best() -> None:
     assert blind
 
 
+def test_the_rounding_of_a_line_is_bounded_at_negative_epsilons() -> None:
+    line = line_at(Composition((), 1.0), 1.0)
+    assert 0 < line.at(0.0)[2] < line.at(-20.0)[2] < line.at(-100.0)[2]
+
+
 @pytest.mark.parametrize("mu", [0.5, 1.0, 3.0])
 def test_what_wraps_around_is_seen_and_bounded(monkeypatch: pytest.MonkeyPatch, mu: float) -> None:
     """Lines that may err by a thousandth, and do: around where they are best, delta of a Gaussian step is between the ends."""

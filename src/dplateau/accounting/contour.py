@@ -179,7 +179,7 @@ class Line:
         term = np.exp(self.log_term - self.s * epsilon)
         size = np.abs(term)
         # A factor at the level of its own error counts with that level, not with its computed value.
-        error = size @ self.error + ULP * (4 * epsilon * (size @ np.abs(self.s)) + self.s.size * float(size[0]))
+        error = size @ self.error + ULP * (4 * abs(epsilon) * (size @ np.abs(self.s)) + self.s.size * float(size[0]))
         return float(np.real(term).sum()), -float(np.real(self.s * term).sum()), float(error)
 
     def delta(self, epsilon: float) -> Enclosure:
