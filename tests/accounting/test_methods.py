@@ -22,6 +22,8 @@ from dplateau.accounting.empty_place import EmptyOrPresent, PresentOrEmpty
 from dplateau.accounting.gaussian import log_gdp_delta
 from dplateau.accounting.lattice import lattice_epsilon
 from dplateau.accounting.privacy_loss import PoissonAdd, PoissonRemove, PoissonReplace, StepLaw, TooSlowError
+from dplateau.accounting.renyi import RenyiDP
+from dplateau.accounting.slack import WithSlack
 from dplateau.accounting.terms import Composition, Repeated
 
 from . import reference
@@ -103,6 +105,24 @@ def test_a_line_says_nothing_wrong_far_from_where_it_is_best() -> None:
                 assert max(one.lower for one in found) <= min(one.upper for one in found), (law, epsilon, found)
                 blind += sum(one.lower == 0 and one.upper == 1 for one in found)
     assert blind
+
+
+def test_numbers_in_half_precision_round_nothing() -> None:
+    """An upper end is kept: what was asked with a number in half precision answered the same number in double precision, too."""
+    guarantee = ExactComposition(tuple(compose((law, 10)) for law in (PoissonRemove(0.01, 1.0), PoissonAdd(0.01, 1.0))))
+    renyi = RenyiDP(guarantee.directions)
+    for k in (7, 16, 18):
+        rough, delta = np.float16(2.0**-k), 2.0**-k
+        assert type(guarantee.upper(rough)) is float
+        assert guarantee.epsilon(delta).lower <= guarantee.upper(delta) <= guarantee.epsilon(delta).upper + 1e-5
+        for one in (guarantee, WithSlack(guarantee, 1e-8), renyi):
+            assert one.epsilon(rough) == one.epsilon(delta)
+            assert one.delta(np.float16(0.5)) == one.delta(0.5)
+
+
+def test_delta_at_no_epsilon_is_not_known() -> None:
+    guarantee = ExactComposition((compose((PoissonRemove(0.01, 1.0), 10)),))
+    assert [guarantee.delta(epsilon).upper for epsilon in (-1.0, math.nan, -math.inf)] == [1.0, 1.0, 1.0]
 
 
 def test_the_rounding_of_a_line_is_bounded_at_negative_epsilons() -> None:

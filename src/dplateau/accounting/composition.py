@@ -181,11 +181,12 @@ class ExactComposition(Guarantee):
 
     def epsilon(self, delta: float) -> Enclosure:
         """The enclosure is never narrower than what was computed; where that is wide, it stays wide."""
+        delta = float(delta)  # Numbers of NumPy in single or half precision would round what follows.
         result = self.larger(self.directions, delta)
         return Enclosure(self.larger(self.below, delta).lower, result.upper) if self.below else result
 
     def upper(self, delta: float) -> float:
-        return _upper(self, delta)
+        return _upper(self, float(delta))
 
     def delta(self, epsilon: float) -> Enclosure:
         return self._profile(self.width, 0.0)(epsilon)
@@ -199,7 +200,9 @@ class ExactComposition(Guarantee):
         readings = [Reading(one, width, least, rounded=bool(self.below)) for one in self.directions if one.terms]
 
         def read(epsilon: float) -> Enclosure:
-            result = Enclosure(0.0, 0.0)
+            epsilon, result = float(epsilon), Enclosure(0.0, 0.0)
+            if not epsilon >= 0:
+                return Enclosure(0.0, 1.0)
             for one in plain:
                 result = result | one.delta(epsilon)
             for reading in sorted(readings, key=lambda one: -one.latest):

@@ -62,10 +62,11 @@ class RenyiDP(Guarantee):
         return max(renyi_divergence(direction, order) for direction in self.directions)
 
     def epsilon(self, delta: float) -> Enclosure:
-        least = self._least(_epsilons(delta, classical=self.classical))
+        least = self._least(_epsilons(float(delta), classical=self.classical))
         return Enclosure(0.0, least if least < LARGEST else math.inf)
 
     def delta(self, epsilon: float) -> Enclosure:
+        epsilon = float(epsilon)
 
         def log_delta(order: float, divergence: float) -> float:
             constant = 0.0 if self.classical else (order - 1) * math.log1p(-1 / order) - math.log(order)

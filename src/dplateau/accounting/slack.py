@@ -45,6 +45,7 @@ class WithSlack(Guarantee):
 
     def _left(self, delta: float) -> float:
         """What the slack leaves of delta, which loses digits to the subtraction and is rounded down."""
+        delta = float(delta)
         return delta - self.slack - 1e-15 * delta
 
     @property
