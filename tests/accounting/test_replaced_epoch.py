@@ -12,10 +12,10 @@ import pytest
 from scipy.special import ndtr
 
 import dplateau as dp
-from dplateau.accounting import ExactComposition, GaussianDP, compositions, replaced_epoch
+from dplateau.accounting import ExactComposition, GaussianDP, compositions, gdp_delta, replaced_epoch
 from dplateau.accounting.gaussian import log_gdp_delta
 from dplateau.accounting.random_allocation import AllocationReplace
-from dplateau.accounting.replaced_epoch import MOST, gaussian_part, replaced, replaced_below
+from dplateau.accounting.replaced_epoch import MOST, gaussian_part, replaced, replaced_below, told_apart
 
 GRID = np.linspace(-13.0, 13.0, 4001)
 PHI = np.exp(-(GRID**2) / 2) / math.sqrt(2 * math.pi) * (GRID[1] - GRID[0])
@@ -326,3 +326,25 @@ def test_chords_keep_the_digits_of_their_smaller_end(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(AllocationReplace, "_table", table)
     law = AllocationReplace(0.5, 1.0, 0.0, ((1.0, 2),), 2)
     assert law.log_delta(np.nextafter(table[0][1], 0.0)) >= table[1][1]
+
+
+@pytest.mark.parametrize("mus", [(2.0, 2.0), (2.0, 1.0), (1.5, 0.0)])
+def test_no_epoch_costs_more_than_two_batches_told_apart(mus: tuple[float, float]) -> None:
+    """By a quadrature of the two densities in the plane; a quarter of the distance would be too little. Equal mus attain it."""
+    x = np.arange(-9.0, 9.0, 0.03)
+    near = [np.exp(-((x - centre) ** 2) / 2) / math.sqrt(2 * math.pi) for centre in (0.0, *mus, *(-mu for mu in mus))]
+    p = (np.outer(near[1], near[0]) + np.outer(near[0], near[2])) / 2
+    q = (np.outer(near[3], near[0]) + np.outer(near[0], near[4])) / 2
+    parts = tuple((mu, 1) for mu in mus if mu)
+    mu = told_apart(parts, 2)
+    assert mu == pytest.approx(math.hypot(*mus), rel=1e-14)
+    deltas = [float(np.maximum(p - math.exp(epsilon) * q, 0.0).sum()) * 0.03**2 for epsilon in (0.0, 1.0, 3.0, 6.0)]
+    assert all(one <= gdp_delta(mu, epsilon) * (1 + 1e-3) for one, epsilon in zip(deltas, (0.0, 1.0, 3.0, 6.0), strict=True))
+    assert any(one > gdp_delta(mu / 4, epsilon) for one, epsilon in zip(deltas, (0.0, 1.0, 3.0, 6.0), strict=True))
+    assert told_apart(((2.0, 3), (1.0, 1)), 4) == pytest.approx(math.sqrt(8))
+    assert told_apart(((2.0, 1),), 1) == 4
+
+
+def test_little_noise_costs_no_more_than_two_batches_told_apart() -> None:
+    run = dp.Run(n=3, sampling=dp.RandomAllocation(1), steps=3, noise_multiplier=[0.22, 0.69, 0.22], adjacency="replace")
+    assert dp.account(run, 2e-12).epsilon < GaussianDP(math.sqrt(2) / 0.22).epsilon(2e-12).upper * 1.001

@@ -31,7 +31,7 @@ from dplateau.accounting.gaussian import ULP, Array, symmetric_log_delta
 from dplateau.accounting.log_normal_sums import sum_of_log_normals
 from dplateau.accounting.nodes import Nodes
 from dplateau.accounting.privacy_loss import StepLaw, TooSlowError
-from dplateau.accounting.replaced_epoch import MOST, Parts, gaussian_part, replaced, replaced_below
+from dplateau.accounting.replaced_epoch import MOST, Parts, gaussian_part, replaced, replaced_below, told_apart
 from dplateau.accounting.terms import Composition, Repeated
 from dplateau.spec import Run
 from dplateau.spec.schedule import constant, is_constant
@@ -290,6 +290,10 @@ class AllocationReplace(_Allocated):
     @property
     def reverse(self) -> StepLaw:
         return self
+
+    @property
+    def unsampled(self) -> float:
+        return told_apart(self.parts, self.batches)
 
     @property
     def farthest(self) -> float:

@@ -59,6 +59,14 @@ def gaussian_part(parts: Parts) -> float:
     return 2 * least / math.sqrt(math.fsum(count * (least / mu) ** 2 for mu, count in parts))
 
 
+def told_apart(parts: Parts, batches: int) -> float:
+    """The mu of a Gaussian mechanism that no epoch costs more than, one record replaced: the two records are in different batches,
+    if there are several.
+    """
+    used = sorted(mu for mu, count in parts for _ in range(min(count, 2)))
+    return math.hypot(*used[-2:]) * (1 + 4 * ULP) if batches > 1 else 2 * used[-1]
+
+
 class _Profile:
     """Bounds on log delta at some epsilons, and between them.
 
@@ -67,7 +75,7 @@ class _Profile:
 
     def __init__(self, parts: Parts, batches: int) -> None:
         self.parts, self.batches, self.rest = parts, batches, batches - sum(count for _, count in parts)
-        self.mu, self.without_sampling = gaussian_part(parts), 2 * max(mu for mu, _ in parts)
+        self.mu, self.without_sampling = gaussian_part(parts), told_apart(parts, batches)
         self.laws: dict[float, Excess] = {}
         self.log_delta: dict[float, float] = {}
 
