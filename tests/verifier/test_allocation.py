@@ -281,6 +281,8 @@ def test_hardly_any_noise_counts_without_sampling() -> None:
         for mixture in composed(run(0.125, epochs=2.5, adjacency=adjacency)).directions:
             assert mixture[0][1].parts == ()
             assert mixture[0][1].square == 3 * 64 * unit  # Replaced records lie in two batches.
+    (alone,) = composed(run(0.125, batches=1, adjacency="replace")).directions
+    assert alone[0][1].square == 2 * 64 * 4  # They are in the same batch where there is one.
 
 
 @pytest.mark.parametrize("epochs", [2.5, 40.0])

@@ -131,18 +131,19 @@ def _summed(parts: Parts, epsilon: float) -> Sum:
     return reduce(Sum.plus, (_replaced(mu, exact(epsilon) / 2).repeated(times) for mu, times in parts))
 
 
-def _square(parts: Parts, unit: int) -> Fraction:
-    """That of the mu of a Gaussian mechanism that no epoch of several batches costs more than: of the largest mus, as many as there
-    are records that differ.
+def _square(parts: Parts, batches: int, unit: int) -> Fraction:
+    """That of the mu of a Gaussian mechanism that no epoch costs more than: of the largest mus, as many as there are records that
+    differ, if these may lie in different batches.
     """
-    return sum((mu**2 for mu in [mu for mu, times in parts for _ in range(min(times, unit))][-unit:]), Fraction(0))
+    mus = [mu for mu, times in parts for _ in range(min(times, unit))]
+    return sum((mu**2 for mu in mus[-unit:]), Fraction(0)) if batches > 1 else (unit * mus[-1]) ** 2
 
 
 def _at(parts: Parts, batches: int, epsilon: float, law: Sum) -> arb:
     """A bound on delta of a replacement."""
     rest, half = batches - sum(times for _, times in parts), exact(epsilon) / 2
     found = half.exp() / batches * law.excess(2 * rest * half.sinh())
-    return found.upper().min(gaussian_delta(exact(_square(parts, 2)).sqrt(), exact(epsilon)).upper())
+    return found.upper().min(gaussian_delta(exact(_square(parts, batches, 2)).sqrt(), exact(epsilon)).upper())
 
 
 @lru_cache(maxsize=64)
@@ -250,7 +251,7 @@ def composed(run: Run) -> Statement:
         raise ValueError(f"the noise multiplier exceeds {1 / _LEAST}: no more can be checked under random allocation")
     unit, (kinds, _) = sensitivity(run), _epochs(run, batches)
     plain = [parts for parts in kinds if parts[-1][0] > _GREATEST]
-    square = exact(sum((kinds.pop(parts) * _square(parts, unit) for parts in plain), Fraction(0)))
+    square = exact(sum((kinds.pop(parts) * _square(parts, batches, unit) for parts in plain), Fraction(0)))
     laws = (AllocatedRemove, AllocatedAdd) if unit == 1 else (AllocatedReplace,)
     return Statement.of(
         *(Composition(tuple((law(parts, batches), times) for parts, times in kinds.items()), square) for law in laws)
