@@ -48,7 +48,7 @@ def equal_steps(run: Run, gradient: NDArray[np.float64]) -> Score:
 
     def score(releases: Array) -> Array:
         sums = _sums(run, gradient, releases).T
-        return np.sum([abs(one - other) < 1e-3 for one, other in combinations(sums, 2)], axis=0, dtype=np.float64)
+        return np.array([abs(one - other) < 1e-3 for one, other in combinations(sums, 2)]).sum(axis=0, dtype=np.float64)
 
     return score
 
