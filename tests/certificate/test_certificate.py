@@ -166,7 +166,11 @@ def test_written_and_read(certificate, tmp_path):
 
 def test_reading_names_the_file(tmp_path):
     (tmp_path / "c.json").write_bytes(b"\xff")
-    for path, message in ((tmp_path / "no.json", "No such file"), (tmp_path, "is a folder without certificate.json"), (tmp_path / "c.json", "UTF-8")):
+    for path, message in (
+        (tmp_path / "no.json", "No such file"),
+        (tmp_path, "is a folder without certificate.json"),
+        (tmp_path / "c.json", "UTF-8"),
+    ):
         with pytest.raises(dp.InputError, match=message) as caught:
             read_certificate(path)
         assert str(path) in str(caught.value)
