@@ -100,10 +100,11 @@ def test_inequality_b2(found) -> None:
     assert [x.name for x in found.inequalities if x.accountants[0] > x.accountants[1]] == ["z = 0.4"]
 
 
-def test_the_right_side_of_b2_is_that_of_the_gaussian_mechanism() -> None:
-    mu, epsilon = 1.3, 2.0
+@pytest.mark.parametrize("epsilon", [0.0, 4e-4, 2.0])
+def test_the_right_side_of_b2_is_that_of_the_gaussian_mechanism(epsilon: float) -> None:
+    mu = 1.3
     exact = dp.accounting.GaussianDP(mu)
-    _, _, right = p2_theorems._sides(exact, lambda e: exact.delta(e).upper, epsilon)
+    _, _, right = p2_theorems._sides(exact, exact, lambda e: exact.delta(e).upper, epsilon)
     # delta + e^epsilon x = Phi(mu/2 - epsilon/mu): the power of the test.
     assert right >= norm.cdf(mu / 2 - epsilon / mu)
     assert right == pytest.approx(norm.cdf(mu / 2 - epsilon / mu), rel=1e-3)

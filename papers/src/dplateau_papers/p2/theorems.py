@@ -155,9 +155,9 @@ def limit(rate: float, steps: int) -> Limit:
 def inequality(name: str, run: Run, delta: float) -> Inequality:
     """(B.2) in the direction that the paper takes, the record's presence as the alternative; and Theorem 2."""
     directions = compositions(run)[0]
-    exact = ExactComposition(directions[:1])
+    exact, back = ExactComposition(directions[:1]), ExactComposition(directions[1:])
     accountant = _moments(directions, 1 + _LAMBDAS)
-    places = tuple(_sides(exact, accountant, exact.epsilon(each).upper) for each in (delta, *DELTAS))
+    places = tuple(_sides(exact, back, accountant, exact.epsilon(each).upper) for each in (delta, *DELTAS))
     both = GaussianCLT().guarantee(run).epsilon(delta).upper, RenyiDP(directions, classical=True).epsilon(delta).upper
     return Inequality(name, delta, places, both)
 
@@ -169,11 +169,17 @@ def _moments(directions: Sequence[Composition], orders: Sequence[float] | Array)
     return lambda epsilon: math.exp(min(float(np.min(lambdas * (divergence - epsilon))), 0.0))
 
 
-def _sides(exact: Guarantee, accountant: Callable[[float], float], epsilon: float) -> tuple[float, float, float]:
-    """Both sides of (B.2), the right one rounded up: -x_T is delta's slope in e^epsilon, and delta is convex in it."""
-    here, before = exact.delta(epsilon), exact.delta(epsilon - _STEP)
+def _sides(
+    exact: Guarantee, back: Guarantee, accountant: Callable[[float], float], epsilon: float
+) -> tuple[float, float, float]:
+    """Both sides of (B.2), the right one rounded up: -x_T is delta's slope in e^epsilon, and delta is convex in it.
+
+    ``back`` is the other direction, which says what delta is at epsilons below 0.
+    """
+    here, before = exact.delta(epsilon), epsilon - _STEP
+    steep = exact.delta(before).upper if before >= 0 else math.exp(before) * back.delta(-before).upper - math.expm1(before)
     # e^epsilon x_T, by the chord to the left.
-    error = (before.upper - here.lower) / -math.expm1(-_STEP)
+    error = (steep - here.lower) / -math.expm1(-_STEP)
     return epsilon, accountant(epsilon), here.upper + error
 
 
