@@ -169,9 +169,7 @@ def _moments(directions: Sequence[Composition], orders: Sequence[float] | Array)
     return lambda epsilon: math.exp(min(float(np.min(lambdas * (divergence - epsilon))), 0.0))
 
 
-def _sides(
-    exact: Guarantee, back: Guarantee, accountant: Callable[[float], float], epsilon: float
-) -> tuple[float, float, float]:
+def _sides(exact: Guarantee, back: Guarantee, accountant: Callable[[float], float], epsilon: float) -> tuple[float, float, float]:
     """Both sides of (B.2), the right one rounded up: -x_T is delta's slope in e^epsilon, and delta is convex in it.
 
     ``back`` is the other direction, which says what delta is at epsilons below 0.
