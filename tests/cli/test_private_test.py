@@ -1,6 +1,7 @@
 """``dplateau train --private-test``: what is printed and written."""
 
 import json
+import shutil
 
 import pytest
 
@@ -33,6 +34,9 @@ def test_it_is_printed_and_written(train, dplateau, tmp_path):
     ]
     assert verify(read_certificate(tmp_path / "model" / "private-test" / "certificate.json")).certifies
     assert dplateau("account", "--run", tmp_path / "model" / "private-test")[0] == 0
+    shutil.copytree(tmp_path / "model" / "private-test", tmp_path / "other")
+    shutil.copy(tmp_path / "model" / "weights.npz", tmp_path / "other" / "weights.npz")
+    assert dplateau("account", "--run", tmp_path / "other")[0] == 1
     assert dplateau("account", "--run", tmp_path / "model")[0] == 0
 
 

@@ -14,6 +14,8 @@ from dplateau.spec import ContradictionError, InputError
 
 ABOUT: Final = "model.json"
 """The file that makes a folder one of a model."""
+TEST: Final = "test.json"
+"""The file that makes a folder one of a private test."""
 WEIGHTS: Final = "weights.npz"
 SCHEMA: Final = "schema.toml"
 BITS: Final = "bfloat16"
@@ -41,7 +43,7 @@ def check_beside(certificate: Certificate, path: Path) -> None:
         They cannot be read.
     """
     folder = path.parent
-    if (folder / ABOUT).is_file():
+    if any((folder / name).is_file() for name in (ABOUT, TEST)):
         if certificate.weights_sha256 is not None and (folder / WEIGHTS).is_file():
             check_model(certificate, folder, read_weights(folder / WEIGHTS))
         if certificate.schema_sha256 is not None and (folder / SCHEMA).is_file():

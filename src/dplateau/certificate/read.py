@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dplateau.certificate.beside import ABOUT, WEIGHTS, check_beside
+from dplateau.certificate.beside import ABOUT, TEST, WEIGHTS, check_beside
 from dplateau.certificate.certificate import Certificate
 from dplateau.certificate.fields import is_certificate
 from dplateau.certificate.keys import named_keys
@@ -107,10 +107,12 @@ def certificate_file(path: str | Path) -> Path:
     inside = path / "certificate.json"
     if not inside.is_file():
         raise InputError(f"{path} is a folder without certificate.json: expected a model's folder, or a certificate.")
-    there = [name for name in (ABOUT, WEIGHTS) if (path / name).is_file()]
+    about = TEST if (path / TEST).is_file() and not (path / ABOUT).is_file() else ABOUT
+    there = [name for name in (about, WEIGHTS) if (path / name).is_file()]
     if len(there) == 1:
+        gone = about if there == [WEIGHTS] else WEIGHTS
         raise ContradictionError(
-            f"{path} has no {WEIGHTS if there == [ABOUT] else ABOUT} beside {there[0]}: nobody can tell whether the certificate is"
+            f"{path} has no {gone} beside {there[0]}: nobody can tell whether the certificate is"
             f" about this model. Ask for the folder as train wrote it; {inside} is the certificate alone."
         )
     return inside
