@@ -38,9 +38,8 @@ def unlabelled_in(path: Path, schema: Schema) -> Unlabelled:
 
 def keeping(schema: Schema, names: Sequence[str]) -> Unlabelled:
     """The same, with further columns that are read as they stand; one that has a place keeps it."""
-    read = {column.name for column in schema.columns if not isinstance(column, Ignored)}
     placed = {column.name for column in schema.columns}
-    columns = [Person(column.name) if column.name in names and column.name not in read else column for column in schema.columns]
+    columns = [Person(one.name) if isinstance(one, Ignored) and one.name in names else one for one in schema.columns]
     return _with(schema, [*columns, *(Person(name) for name in dict.fromkeys(names) if name not in placed)])
 
 
