@@ -268,10 +268,9 @@ def test_trade_off_of_slow_bounds_is_certified_and_close(settings):
 def test_trade_off_is_certified_and_close(settings):
     last = answer(settings, "trade-off", pieces(settings, "trade-off") - 1)
     exact = trade_offs(found(settings).run, settings.delta).certified
-    truth = np.array([exact.enclosure(alpha).upper for alpha in last["false_alarms"]])
-    misses = np.array(last["misses"])
-    assert (misses <= truth + 1e-4).all()  # trade_offs draws a polygon
-    assert (misses >= truth - 0.01).all()
+    proved, misses = exact(np.array(last["false_alarms"])), np.array(last["misses"])  # enclosures may be wide: of moments, say
+    assert (misses <= proved + 1e-4).all()  # trade_offs draws a polygon
+    assert (misses >= proved - 0.01).all()
     assert (misses >= np.array(last["one_point"]) - 1e-9).all()
     detects = dict(map(tuple, last["readings"]))
     assert detects[0.01] == pytest.approx(dict(trade_offs(found(settings).run, settings.delta).attack.detects)[0.01], rel=0.02)
