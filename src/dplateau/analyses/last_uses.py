@@ -46,7 +46,6 @@ def least(cost: Callable[[Array], Array], count: int, wide: int = _WIDE) -> tupl
     refined where they are least. Every look-back is a bound, so a missed minimum costs nothing but tightness.
     """
     best, place = np.asarray(np.inf), 0
-    wide = count if count <= _WIDE else wide
     tried = np.arange(count) if count <= _WIDE else np.unique(np.geomspace(1, count, wide).round().astype(np.int64)) - 1
     while tried.size:
         costs = cost(tried)
@@ -111,16 +110,15 @@ class ConstantSteps:
 
         def mu(back: Array) -> Array:
             """Starting after the use ``back`` epochs before ``previous``, or later, but before the next one."""
-            until = np.where(back >= 1, previous + (back - 1) * self.length, last)
+            earlier = back >= 1
+            until = np.where(earlier, previous + (back - 1) * self.length, last)
             start = np.clip(remembered, until + 1, np.minimum(previous + back * self.length, self.steps))
             middle = s * c**previous * self._sum(c**self.length, np.asarray(1.0), back - 1)
-            prior, prior_room = np.where(back >= 1, s * c**previous, 0.0), np.where(back >= 1, self._room(last + 1, previous), 0.0)
+            prior, prior_room = np.where(earlier, s * c**previous, 0.0), np.where(earlier, self._room(last + 1, previous), 0.0)
             middle_room = self._room(previous + 1, previous + (back - 1) * self.length)
-            parts = (
-                np.broadcast_arrays(self._far(start), middle, prior, s * c**last),
-                np.broadcast_arrays(self._room(until + 1, start - 1), middle_room, prior_room, self._room(np.zeros(1), last)),
-            )
-            return rounded_mu(taut_string(np.stack(parts[0], axis=-1), np.stack(parts[1], axis=-1)), start)
+            jumps = np.broadcast_arrays(self._far(start), middle, prior, s * c**last)
+            rooms = np.broadcast_arrays(self._room(until + 1, start - 1), middle_room, prior_room, self._room(np.zeros(1), last))
+            return rounded_mu(taut_string(np.stack(jumps, axis=-1), np.stack(rooms, axis=-1)), start)
 
         result = mu(np.array([uses - 1.0]))[..., 0]
         if c < 1 or math.isfinite(self.diameter):

@@ -70,10 +70,10 @@ class _Forgotten(Guarantee):
     run: Run
 
     def epsilon(self, delta: float) -> Enclosure:
-        return member.epsilon(delta) if (member := _member(self.run, delta)) else Enclosure(0.0, math.inf)
+        return self.chosen(delta).epsilon(delta)
 
     def upper(self, delta: float) -> float:
-        return member.upper(delta) if (member := _member(self.run, delta)) else math.inf
+        return self.chosen(delta).upper(delta)
 
     def delta(self, epsilon: float) -> Enclosure:
         return least_delta(lambda delta: self.chosen(delta).delta(epsilon), self.about, epsilon)
@@ -83,6 +83,7 @@ class _Forgotten(Guarantee):
         return _best(self.run, delta)[0]
 
     def chosen(self, delta: float) -> Guarantee:
+        """A look-back, or one that says nothing."""
         return _member(self.run, delta) or WithSlack(_window(self.run, 1), 1.0)
 
     def choice(self, delta: float) -> str | None:

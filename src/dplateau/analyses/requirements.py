@@ -31,13 +31,14 @@ def contraction(run: Run, step_size: Array | float, least: Array | float = 1.0, 
 
     Training takes rows that are more curved than M by ``_CHECKED``, but none that makes a step of up to 2/M expand.
     """
-    if run.strong_convexity is None:
-        return 1 + step_size * ((run.smoothness or math.inf) * (1 + _CHECKED) * np.maximum(1.0, most))
-    m, M, once = run.strong_convexity or 0.0, run.smoothness or math.inf, run.l2
+    m, M, once = run.strong_convexity, run.smoothness or math.inf, run.l2
+    small, large = np.minimum(1.0, least), np.maximum(1.0, most)
+    if m is None:
+        return 1 + step_size * (M * (1 + _CHECKED) * large)
     # Exactly m and M for a batch of its public size, or rounding would make a step of 2/M expand.
-    low, high = m - (m - once) * (1 - np.minimum(1.0, least)), M + (M - once) * (np.maximum(1.0, most) - 1)
+    low, high = m - (m - once) * (1 - small), M + (M - once) * (large - 1)
     steep = step_size * high
-    end = np.where((np.maximum(1.0, most) == 1) & (steep <= 2), 1.0, math.inf)
+    end = np.where((large == 1) & (steep <= 2), 1.0, math.inf)
     return np.maximum(np.abs(1 - step_size * low), np.minimum(np.maximum(1 - steep, steep * (1 + _CHECKED) - 1), end))
 
 

@@ -27,11 +27,11 @@ def _strongly_convex(run: Run, sampling: type[Sampling]) -> str | None:
 
 
 def _bounded(run: Run, sampling: type[Sampling]) -> str | None:
-    reason = missing(run, diameter=True, samplings=(sampling,)) or uneven(run)
-    if reason is not None:
+    if reason := missing(run, diameter=True, samplings=(sampling,)) or uneven(run):
         return reason
     steps = equal_steps(run)
-    needed = math.ceil((run.diameter or 0.0) / steps.gap) if (run.diameter or 0.0) / steps.gap < 1e15 else math.inf
+    passes = (run.diameter or 0.0) / steps.gap
+    needed = math.ceil(passes) if passes < 1e15 else math.inf
     if steps.epochs < needed:
         return (
             f"it starts at {needed:g} passes over the data (diameter over the movement of one record), the run has {steps.epochs}: "
@@ -102,7 +102,8 @@ class ShiftedCGDBound(Analysis):
         return _strongly_convex(run, Cyclic)
 
     def guarantee(self, run: Run) -> Guarantee:
-        steps, length = equal_steps(run), equal_steps(run).batches
+        steps = equal_steps(run)
+        length = steps.batches
         gone = _decay(steps, length * (steps.epochs - 1)) if steps.epochs > 1 else 0.0
         kept = steps.factor ** (2 * length - 2)
         earlier = kept * (1 - steps.factor) * (1 + steps.factor) / _decay(steps, length) ** 2 * gone / (2 - gone)

@@ -64,8 +64,8 @@ class SplitNoise(RenyiCurve):
     far: Callable[[Array], Array]
     escape: float = 0.0
     round_off: float = 0.0
-    least_order: float = 1.01
-    greatest_order: float = 2000.0
+    least_order = 1.01
+    greatest_order = 2000.0
     tried: ClassVar[int] = 9
 
     def point(self, order: float, delta: float) -> tuple[float, float]:

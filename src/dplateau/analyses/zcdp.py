@@ -8,8 +8,6 @@ from dplateau.analyses.base import Analysis
 from dplateau.analyses.requirements import other_sampling
 from dplateau.spec import Cyclic, FullBatch, OnePass, Run, Shuffled
 
-UNSAMPLED = (Cyclic, Shuffled, OnePass, FullBatch)
-
 
 class ZCDPBound(Analysis):
     """The noisy gradients are ``rho``-zCDP with rho half the sum of the squared sensitivities over the noise. **Proved.**
@@ -27,7 +25,7 @@ class ZCDPBound(Analysis):
     dominated_by = "exact-composition"
 
     def why_not(self, run: Run) -> str | None:
-        return other_sampling(run, *UNSAMPLED)
+        return other_sampling(run, Cyclic, Shuffled, OnePass, FullBatch)
 
     def guarantee(self, run: Run) -> Guarantee:
         return ZeroConcentratedDP(compositions(run)[0][0].gaussian ** 2 / 2)

@@ -14,7 +14,7 @@ class LangevinMinibatches(Analysis):
 
     The proof (Lemma 3.3) averages over the batch inside the divergence, which makes a sensitivity of 2 L/m with probability m/n
     into one of 2 L/n. With n = 1,000 and m = 10 an exact one-dimensional run has 2.77 where 1 is claimed (delta 1e-5):
-    ``tests/refutations/test_langevin_minibatches.py``. A sampled last-iterate bound covers the same run.
+    ``papers/tests/test_langevin_minibatches.py``. A sampled last-iterate bound covers the same run.
 
     Source: Ryffel, Bach, Pointcheval 2022, Theorem 3.2 (and Theorems 3.1, 4.1 to 4.4) for batches smaller than n.
     """
