@@ -1,8 +1,6 @@
 # pyright: basic, reportArgumentType=false, reportAttributeAccessIssue=false
 from __future__ import annotations
 
-import math
-
 import pytest
 
 from dplateau.spec import (
@@ -134,12 +132,6 @@ def test_a_rate_is_no_batch_size(size: float | tuple[float, ...]) -> None:
     with pytest.raises(InputError, match=r"not a rate\. Raise it\."):
         Run(n=100, sampling=Poisson(0.004), steps=9, noise_multiplier=1.0)
     assert run(Poisson(1)).sampling == Poisson(1.0)
-
-
-@pytest.mark.parametrize("scheme", [Poisson(10), FixedSize(10), Cyclic(10), Shuffled(10), OnePass(10), FullBatch()])
-def test_what_a_scheme_says_of_itself(scheme: Sampling) -> None:
-    assert [scheme.drawn, scheme.ordered, scheme.shuffled, scheme.full].count(True) == 1
-    assert scheme.once == (scheme.most_steps(100) < math.inf)
 
 
 def test_random_allocation_has_equal_shares_of_whole_epochs() -> None:

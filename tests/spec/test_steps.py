@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import dplateau as dp
-from dplateau.spec import SAMPLINGS, InputError, Run, Sampling
+from dplateau.spec import SAMPLINGS, InputError, Run
 from dplateau.spec.schedule import constant, entries, is_constant, largest, part, plain, scaled, smallest, window
 from dplateau.spec.steps import distinct
 
@@ -69,18 +69,20 @@ def test_a_part_of_a_run():
     assert run_of(sampling=dp.Cyclic((40, 60))).part(0, 20) == run_of(sampling=dp.Cyclic((40, 60)), steps=20)
 
 
-@pytest.mark.parametrize("sampling", [dp.Poisson(7), dp.FixedSize(7), dp.Cyclic(7), dp.Shuffled(7), dp.OnePass(7), dp.FullBatch()])
-def test_what_samplings_answer(sampling: Sampling):
-    assert sampling.drawn + sampling.ordered + sampling.shuffled + sampling.full == 1
-    kind = sampling.kind
-    assert sampling.random_size == (kind == "poisson")
-    epoch = 15 if kind in ("cyclic", "shuffled") else 1
+@pytest.mark.parametrize("kind", SAMPLINGS)
+def test_what_samplings_answer(kind: str):
+    sampling = SAMPLINGS[kind]() if kind == "full" else SAMPLINGS[kind](7)
+    assert [sampling.drawn, sampling.ordered, sampling.shuffled, sampling.allocated, sampling.full].count(True) == 1
+    assert sampling.random_size == (kind in ("poisson", "random-allocation"))
+    assert sampling.once == (kind == "one-pass")
+    epoch = 15 if kind in ("cyclic", "shuffled", "random-allocation") else 1
     assert sampling.epoch_length(100) == epoch
     assert sampling.period(100, 9) == (9 if kind == "one-pass" else epoch)
-    assert sampling.remainder(100) == (2 if epoch > 1 else 0)
+    assert sampling.remainder(100) == (2 if kind in ("cyclic", "shuffled") else 0)
     assert sampling.most_steps(100) == (14 if kind == "one-pass" else np.inf)
-    assert sampling.batch_sizes(100, 13, 16).tolist() == {1: [100.0 if kind == "full" else 7.0] * 3, 15: [7.0, 2.0, 7.0]}[epoch]
-    assert sampling.largest_likely(49) == (113 if kind == "poisson" else 49)
+    sizes = {"full": [100.0] * 3, "cyclic": [7.0, 2.0, 7.0], "shuffled": [7.0, 2.0, 7.0], "random-allocation": [100 / 15] * 3}
+    assert sampling.batch_sizes(100, 13, 16).tolist() == sizes.get(kind, [7.0] * 3)
+    assert sampling.largest_likely(49) == (113 if sampling.random_size else 49)
     assert not sampling.by_step
 
 

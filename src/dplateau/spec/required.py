@@ -41,7 +41,7 @@ class Rule:
     values : tuple of dict
         The fields that follow from the run: there must be one line for each entry, and no other.
     needed : bool
-        Whether it may be left out.
+        Whether it must be there.
     several : bool
         Whether there may be more lines: of several candidates.
     """
@@ -129,8 +129,8 @@ def _rules(training: Training, run: Run | Runs, generator: Generator, estimator:
             yield Rule(a.Restarts, DECLARED)
     elif training in LINEAR or declared:
         yield Rule(a.HeldOut, ENFORCED if generator.secure and not declared else DECLARED, needed=False)
-        yield from _of_losses(runs, DECLARED if declared else ENFORCED, optional=declared, several=several)
-        yield from _of_records(training, estimator, several=several)
+        yield from _of_losses(runs, declared=declared, several=several)
+        yield from _of_records(training, estimator, declared=declared, several=several)
 
 
 def _of_steps(training: Training, runs: Sequence[Run], generator: Generator) -> Iterator[Rule]:
@@ -158,9 +158,9 @@ def _of_steps(training: Training, runs: Sequence[Run], generator: Generator) -> 
     yield Rule(a.Arithmetic, done if ours else DECLARED, (rounding.get(training, {"rounding": a.Rounding.EXACT}),))
 
 
-def _of_losses(runs: Sequence[Run], who: Who, *, optional: bool, several: bool) -> Iterator[Rule]:
+def _of_losses(runs: Sequence[Run], *, declared: bool, several: bool) -> Iterator[Rule]:
     """What last-iterate bounds and phases need of the losses, where the run states it."""
-    needed = not optional or any(run.is_last_iterate for run in runs)
+    who, needed = DECLARED if declared else ENFORCED, not declared or any(run.is_last_iterate for run in runs)
     if values := _values("diameter", (run.diameter for run in runs)):
         yield Rule(a.Projection, who, values, needed)
     if values := _values("smoothness", (run.smoothness for run in runs)):
@@ -169,9 +169,9 @@ def _of_losses(runs: Sequence[Run], who: Who, *, optional: bool, several: bool) 
         yield Rule(a.StrongConvexity, who, values, needed, several)
 
 
-def _of_records(training: Training, estimator: Estimator | None, *, several: bool) -> Iterator[Rule]:
+def _of_records(training: Training, estimator: Estimator | None, *, declared: bool, several: bool) -> Iterator[Rule]:
     """What an estimator did with rows and targets; elsewhere, what somebody says of them."""
-    who, declared = (DECLARED, True) if training is Training.DECLARED else (ENFORCED, False)
+    who = DECLARED if declared else ENFORCED
     if training is Training.ONLINE or declared:
         yield Rule(a.OneBatch, DECLARED, needed=not declared)
     if estimator is not None or declared:

@@ -17,8 +17,8 @@ from dplateau.spec.shown import shown
 from dplateau.spec.steps import StepTable
 from dplateau.spec.strict_json import strict_json
 
-UPDATES: Final = ("sgd", "post-processed", "phased-sgd", "phased-erm")
 PHASED: Final = ("phased-sgd", "phased-erm")
+UPDATES: Final = ("sgd", "post-processed", *PHASED)
 FORMAT: Final = 1
 LEFT_OUT: Final = {"l2": 0.0, "unit": "row"}
 """Fields that are not written where they have these values: they are younger than the format."""

@@ -87,9 +87,9 @@ class Sampling(ABC):
     def check(self, n: int, steps: int) -> None:
         """Raise ``InputError`` unless the scheme can be run for ``steps`` steps on ``n`` records."""
 
-    @abstractmethod
     def epoch_steps(self, n: int) -> float:
-        """Steps in one expected pass over ``n`` records (not always a whole number under random sampling)."""
+        """Steps in one expected pass over ``n`` records (not always a whole number where batches are drawn)."""
+        return self.epoch_length(n)
 
     def steps(self, n: int, epochs: float) -> int:
         """The whole number of steps that is nearest to ``epochs`` passes over ``n`` records, expected ones under random sampling.
@@ -262,9 +262,6 @@ class RandomAllocation(_Sized):
         if (size := constant(self.batch_size)) < 1:
             raise InputError(f"batch_size {size:g} is below 1: expected a number of records, the mean size of a batch.")
 
-    def epoch_steps(self, n: int) -> float:
-        return self.epoch_length(n)
-
     def epoch_length(self, n: int) -> int:
         return math.ceil(n / constant(self.batch_size) * (1 - _ROUNDING))
 
@@ -286,9 +283,6 @@ class _Epochs(_Sized):
     @property
     def by_step(self) -> bool:
         return False
-
-    def epoch_steps(self, n: int) -> float:
-        return self.epoch_length(n)
 
     def epoch_length(self, n: int) -> int:
         return math.ceil(n / constant(self.batch_size)) if is_constant(self.batch_size) else len(entries(self.batch_size))
@@ -371,9 +365,6 @@ class FullBatch(Sampling):
 
     def check(self, n: int, steps: int) -> None:
         return None
-
-    def epoch_steps(self, n: int) -> float:
-        return 1
 
     def divisors(self, n: int) -> Schedule:
         return float(n)
