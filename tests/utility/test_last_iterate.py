@@ -179,6 +179,12 @@ def test_smooth_functions_without_noise() -> None:
     assert last_iterate_risk(np.full(T, 1.0 + 1e-9), 0.0, 2.0, smoothness=1.0) == math.inf
 
 
+def test_noise_may_come_from_an_iterator() -> None:
+    assert last_iterate_risk([0.1, 0.2], iter([1.0, 2.0]), 1.0) == last_iterate_risk([0.1, 0.2], [1.0, 2.0], 1.0)
+    with pytest.raises(InputError, match="noise has 1 entries, step_sizes 2"):
+        last_iterate_risk([0.1, 0.2], iter([1.0]), 1.0)
+
+
 @pytest.mark.parametrize(
     ("arguments", "options", "message"),
     [
@@ -186,6 +192,7 @@ def test_smooth_functions_without_noise() -> None:
         (([0.1, -0.1], 1.0, 1.0), {}, r"step_sizes\[1\] is -0.1"),
         (([0.1, math.nan], 1.0, 1.0), {}, "finite"),
         (([0.1, 0.1], [1.0, 1.0, 1.0], 1.0), {}, "noise has 3 entries, step_sizes 2"),
+        (([0.1, 0.1], {1.0, 2.0, 3.0}, 1.0), {}, "noise has 3 entries, step_sizes 2"),
         (([0.1, 1e-200], 1.0, 1.0), {}, "beyond 1e"),
         (([0.1], -1.0, 1.0), {}, "noise is -1"),
         (([0.1], 1.0, -1.0), {}, "distance is -1"),

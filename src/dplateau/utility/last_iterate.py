@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from dplateau.spec import InputError
-from dplateau.spec.arguments import real, vector
+from dplateau.spec.arguments import is_sequence, real, vector
 from dplateau.spec.steps import Array
 
 _MANY: Final = 512
@@ -79,7 +79,7 @@ def last_iterate_risk(
     0.226
     """
     eta, second = vector("step_sizes", step_sizes), vector("noise", noise, inclusive=True)
-    if isinstance(noise, (Sequence, np.ndarray)) and second.size != eta.size:
+    if is_sequence(noise) and second.size != eta.size:
         raise InputError(f"noise has {second.size} entries, step_sizes {eta.size}: give one entry a step, or one number.")
     if eta.min() < 1 / _EXTREME or max(eta.max(), second.max()) > _EXTREME:
         raise InputError("step_sizes or noise lie beyond 1e+-100: their squares are no numbers. Choose other units.")

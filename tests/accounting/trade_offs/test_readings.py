@@ -3,7 +3,9 @@
 # pyright: basic, reportArgumentType=false, reportAttributeAccessIssue=false
 from __future__ import annotations
 
+import gc
 import math
+import weakref
 from collections.abc import Callable
 from fractions import Fraction
 
@@ -91,6 +93,16 @@ class TestFunctionals:
         f = OfPair(PoissonRemove(0.1, 1.0))
         here, back = functionals(f), functionals(f.inverse)
         assert (here.kl, here.kappa2, here.kappa3) == pytest.approx((back.kl_tilde, back.kappa2_tilde, back.kappa3_tilde), rel=1e-8)
+
+    def test_functions_that_were_asked_long_ago_are_not_kept(self) -> None:
+        f = of_masses(np.array([0.3, 0.7]), np.array([0.6, 0.4]))
+        functionals(f)
+        kept = weakref.ref(f)
+        del f
+        for one in range(100):
+            functionals(epsilon_delta(float(one), 0.1))
+        gc.collect()
+        assert kept() is None
 
 
 class TestLimits:

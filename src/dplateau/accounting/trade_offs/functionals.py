@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
-from functools import cache
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -70,7 +70,7 @@ class Functionals:
         return (total / math.sqrt(self.kappa2), total / math.sqrt(self.kappa2_tilde)) if total else (0.0, 0.0)
 
 
-@cache
+@lru_cache(maxsize=64)
 def functionals(f: TradeOff) -> Functionals:
     """The functionals of f."""
     if of_type("f", f, TradeOff).certain or f.inverse.certain:

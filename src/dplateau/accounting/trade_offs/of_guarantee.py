@@ -14,7 +14,7 @@ from dplateau.accounting.enclosure import Enclosure
 from dplateau.accounting.gaussian import Array
 from dplateau.accounting.trade_offs.base import TradeOff, probability, rounded_down
 from dplateau.accounting.trade_offs.operations import maximum
-from dplateau.accounting.trade_offs.piecewise import Piecewise, envelope
+from dplateau.accounting.trade_offs.piecewise import Piecewise, envelope, no_privacy
 from dplateau.accounting.trade_offs.smooth import Gaussian
 from dplateau.spec.arguments import integer, of_type
 
@@ -140,7 +140,7 @@ def trade_off(guarantee: Guarantee, *, points: int = POINTS, least: float = LEAS
     of_type("guarantee", guarantee, Guarantee)
     points, least = integer("points", points, low=8), probability("least", least)
     if guarantee.mu is not None:
-        return Gaussian(guarantee.mu) if guarantee.mu < math.inf else Piecewise(*np.zeros((2, 1)))
+        return Gaussian(guarantee.mu) if guarantee.mu < math.inf else no_privacy()
     members = members_of(guarantee)
     if guarantee not in members:
         # Every member of a family holds: some are asked, and not the search for the best one at every epsilon.

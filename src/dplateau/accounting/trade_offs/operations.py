@@ -46,9 +46,6 @@ class Subsampled(Smooth):
     p: float
     reversed: bool = False
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "p", probability("p", self.p))
-
     def _inner(self, epsilon: Array) -> Array:
         """The epsilon at which f (or its inverse) is asked."""
         return -magnified(-epsilon, self.p) if self.reversed else magnified(epsilon, self.p)
@@ -182,9 +179,9 @@ def minimum(*members: TradeOff) -> TradeOff:
         raise InputError("the minimum of no trade-off function: give at least one.")
     if all(member is members[0] for member in members):
         return members[0]
-    if all(isinstance(member, Piecewise) for member in members):
-        known = [member for member in members if isinstance(member, Piecewise)]
-        alpha, beta = (np.concatenate([getattr(member, name) for member in known]) for name in ("alpha", "beta"))
+    lines = [member for member in members if isinstance(member, Piecewise)]
+    if len(lines) == len(members):
+        alpha, beta = (np.concatenate([getattr(member, name) for member in lines]) for name in ("alpha", "beta"))
         order = np.lexsort((beta, alpha))
         return corners(alpha[order], beta[order])
     return Minimum(members)

@@ -17,7 +17,7 @@ from dplateau.accounting.gaussian import Array
 from dplateau.accounting.lattice import convolved
 from dplateau.accounting.trade_offs.base import TradeOff, operation, pairs_of
 from dplateau.accounting.trade_offs.of_guarantee import Enclosed, Profile, enclosed
-from dplateau.accounting.trade_offs.piecewise import Piecewise, times
+from dplateau.accounting.trade_offs.piecewise import Piecewise, no_privacy, times
 from dplateau.accounting.trade_offs.smooth import Gaussian
 from dplateau.spec import InputError
 from dplateau.spec.arguments import integer
@@ -57,7 +57,7 @@ def product(factors: Sequence[tuple[TradeOff, int]]) -> TradeOff:
     if not rest:
         return Gaussian(mu)
     if any(f.certain == 1 for f, _ in rest):
-        return Piecewise(*np.zeros((2, 1)))
+        return no_privacy()
     if not mu and (exact := _exactly(rest)) is not None:
         return exact
     found = [*rest, (Gaussian(mu), 1)] if mu else rest
