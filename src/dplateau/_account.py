@@ -262,13 +262,13 @@ def compose(*runs: Run | Runs | Certified) -> Runs:
     Parameters
     ----------
     *runs : Run, Runs or Certificate
-        In the order in which they take place, all with the same ``n`` and ``adjacency``. A certificate stands for its run.
+        In the order in which they take place, with one ``n``, ``adjacency`` and ``unit``. A certificate stands for its run.
 
     Raises
     ------
     InputError
-        There is no run, they differ in ``n`` or ``adjacency``, or a certificate certifies nothing: its run is not what was
-        protected.
+        There is no run, they differ in ``n``, ``adjacency`` or ``unit``, or a certificate certifies nothing: its run is not what
+        was protected.
 
     Examples
     --------

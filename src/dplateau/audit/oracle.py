@@ -36,7 +36,7 @@ def final_laws(run: Run, instance: Instance, accuracy: float = 1e-6, reach: floa
     Parameters
     ----------
     run : Run
-        What is trained; needs ``diameter``, ``step_size``, ``smoothness`` and ``strong_convexity``.
+        What is trained; needs ``diameter``, ``step_size`` and ``smoothness``.
     instance : Instance
         The data sets; they must satisfy everything that the run states.
     accuracy : float, default 1e-6
@@ -181,7 +181,7 @@ def _last(step: Step, fresh: Array, seen: Array, batch: int) -> Parts:
 
 
 def _advance(step: Step, fresh: Array, seen: Array, kernels: Kernels) -> tuple[Array, Array]:
-    """One step of the masses whose epoch has not met the record yet, and of those whose epoch has (shuffled only)."""
+    """One step of the masses whose epoch has not met the record yet, and of those whose epoch has, where its place is random."""
     if not step.recorded:
         return kernels(step.deviation, step.maps) @ fresh, np.zeros(1)
     moved = kernels(step.deviation, step.maps)

@@ -28,7 +28,7 @@ def worst_instance(run: Run, delta: float, *, tries: int = 12, seed: int = 0, be
     Parameters
     ----------
     run : Run
-        The setting; needs a diameter, a step size, a smoothness and a strong convexity.
+        The setting; needs a diameter, a step size and a smoothness.
     delta : float
         Where epsilon is read.
     tries : int, default 12

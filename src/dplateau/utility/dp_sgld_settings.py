@@ -144,7 +144,9 @@ def langevin_step_sizes(steps: int, smoothness: float, strong_convexity: float) 
 
 
 def regularised_radius(lipschitz: float, strong_convexity: float, loss_at_zero: float) -> float:
-    """``min(sqrt(L(0)/m), L/m)``: as ``langevin_radius``, and the least radius with its property. **Proved.**
+    """``min(sqrt(L(0)/m), L/m)``: the least ball about 0 that contains the minimiser of the mean loss with an l2 term. **Proved.**
+
+    Assumptions: the losses are convex, L-Lipschitz and nowhere negative, and L(0) bounds their mean at 0 whatever the records are.
 
     *Proof.* The objective is m-strongly convex, so at 0 it exceeds its minimum by at least ``m |t|^2 / 2``, and the minimum is at
     least ``m |t|^2 / 2``: together ``m |t|^2 <= L(0)``. The loss ``max(0, L(0) - g theta)`` with ``g = min(L, sqrt(m L(0)))`` has
@@ -152,8 +154,12 @@ def regularised_radius(lipschitz: float, strong_convexity: float, loss_at_zero: 
 
     Parameters
     ----------
-    lipschitz, strong_convexity, loss_at_zero : float
-        As for ``langevin_radius``.
+    lipschitz : float
+        L, without the l2 term.
+    strong_convexity : float
+        m, the coefficient of ``|theta|^2 / 2``.
+    loss_at_zero : float
+        L(0).
 
     Returns
     -------
