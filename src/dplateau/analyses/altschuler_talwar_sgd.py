@@ -54,7 +54,7 @@ class NoisySGDBound(Analysis):
         return missing(run, diameter=True, samplings=(Poisson, FixedSize)) or unequal(run) or _sampled(run)
 
     def guarantee(self, run: Run) -> Guarantee:
-        return _split(run, absorbed(run.diameter or 0.0, run.table.only.deviation, 1.0), _too_large(run))
+        return _split(run, absorbed(run, 1.0), _too_large(run))
 
 
 class NoisySGDStronglyConvexBound(Analysis):
@@ -79,7 +79,7 @@ class NoisySGDStronglyConvexBound(Analysis):
 
     def guarantee(self, run: Run) -> Guarantee:
         factor, escape = _contraction(run)
-        return _split(run, absorbed(run.diameter or 0.0, run.table.only.deviation, factor), escape)
+        return _split(run, absorbed(run, factor), escape)
 
 
 class NoisySGDScheduleBound(Analysis):

@@ -28,6 +28,7 @@ from dplateau.accounting.renyi_curve import RenyiCurve
 from dplateau.accounting.roots import minimum
 from dplateau.accounting.terms import Composition, Repeated
 from dplateau.analyses.closed_forms import log_contraction
+from dplateau.spec import Run
 
 _TRIED: Final = 64
 """Look-backs that are tried side by side."""
@@ -102,8 +103,9 @@ class SplitNoise(RenyiCurve):
         return result[0] * (1 + 1e-9), result[1]
 
 
-def absorbed(diameter: float, noise: float, factor: float) -> Callable[[Array], Array]:
+def absorbed(run: Run, factor: float) -> Callable[[Array], Array]:
     """mu_1 of equal steps: ``c^R D sqrt((1 - c^2)/(1 - c^(2R)))`` over the noise, which is ``D/sqrt(R)`` over it at c = 1."""
+    diameter, noise = run.diameter or 0.0, run.table.only.deviation
     if factor == 1:
         return lambda looks: diameter / (noise * np.sqrt(looks))
     log = log_contraction(factor)

@@ -136,10 +136,10 @@ class _Problem:
         half, count = self.half_cell(cell), self.cells(cell)
         centres = self.ends[0] + half * (2 * np.arange(count) + 1)
         points = (centres[:, None] + half * LOBATTO).ravel()
-        first, second = (self._law(_parts(c, self.start, where, kernels), c, where, points) for c in self.chains)
+        first, second = (self._law(_parts(c, self.start, where, kernels), c, points) for c in self.chains)
         return first, second
 
-    def _law(self, parts: tuple[Array, Parts], steps: Chain, where: Grid, points: Array) -> Law:
+    def _law(self, parts: tuple[Array, Parts], steps: Chain, points: Array) -> Law:
         sources, mixtures = parts
         deviation = steps.steps[steps.order[-1]].deviation
         density, atoms = np.zeros(len(points)), np.zeros(2)

@@ -35,7 +35,7 @@ class PrintedNoisySGD(Analysis):
         return missing(run, diameter=True, samplings=(Poisson, FixedSize)) or unequal(run) or not_random(run)
 
     def guarantee(self, run: Run) -> Guarantee:
-        return _printed(run, absorbed(run.diameter or 0.0, run.table.only.deviation, 1.0))
+        return _printed(run, absorbed(run, 1.0))
 
 
 class PrintedNoisySGDStronglyConvex(Analysis):
@@ -54,7 +54,7 @@ class PrintedNoisySGDStronglyConvex(Analysis):
 
     def guarantee(self, run: Run) -> Guarantee:
         factor = float(contraction(run, run.table.only.step_size))
-        return _printed(run, absorbed(run.diameter or 0.0, run.table.only.deviation, min(factor, 1.0)))
+        return _printed(run, absorbed(run, min(factor, 1.0)))
 
 
 class PrintedNoisySGDSchedule(Analysis):
