@@ -92,6 +92,19 @@ def test_random_allocation_has_plateaus_beside_those_of_poisson_batches(adjacenc
     assert SampledLastIterateRenyiBound().why_not(allocated)
 
 
+@pytest.mark.parametrize(("batches", "noise"), [(2, 3.0), (2, 60.0), (3, 60.0)])
+def test_laws_of_epochs_that_are_rounded_upwards_have_lower_ends_of_their_own(batches, noise):
+    """With two batches such a law lay above what the run costs without sampling, and no interval was left."""
+    run = run_of(sampling=dp.RandomAllocation(4000 / batches), adjacency="replace", steps=4 * batches, noise_multiplier=noise)
+    found, composed = (bound.guarantee(run) for bound in (SampledLastIterateBound(), ExactCompositionBound()))
+    assert found.choice(1e-6) == "composes all steps: no look-back gives less"
+    assert found.epsilon(1e-6) == composed.epsilon(1e-6)
+    assert found.upper(1e-6) == composed.upper(1e-6)
+    longer = SampledLastIterateBound().guarantee(run.replace(steps=200 * batches, step_size=0.5, strong_convexity=0.5))
+    assert "looks back" in longer.choice(1e-6)
+    assert 0 < longer.epsilon(1e-6).lower <= longer.epsilon(1e-6).upper == longer.upper(1e-6)
+
+
 @pytest.mark.parametrize(("mu", "alpha"), [(1.0, 0.3), (0.5, 0.8), (2.0, 0.2)])
 def test_an_epoch_and_its_shifts_are_within_a_split_of_the_noise(mu, alpha):
     """Two batches, every centre as far as it may be: exact, against the epoch and the shift with any part of the noise each."""
@@ -256,7 +269,8 @@ def test_the_rest_of_a_split_noise_hides_the_shifts(monkeypatch, adjacency, conv
     run = run_of(sampling=dp.RandomAllocation(100), adjacency=adjacency, strong_convexity=convexity, l2=convexity, step_size=0.5)
     quieter = []
 
-    def epochs(part):
+    def epochs(part, *, safe):
+        assert safe
         quieter.append(part)
         return (Composition((), 0.3), Composition((), 0.0)), False
 
@@ -264,7 +278,7 @@ def test_the_rest_of_a_split_noise_hides_the_shifts(monkeypatch, adjacency, conv
     for steps, far in ((40, 0.1), (400, 1.0), (4000, 30.0)):
         window = run.table.last(steps)
         contracted = np.array([1 - 0.5 * convexity])
-        parts = _split(run, window, contracted, far)
+        parts = _split(run, window, contracted, far, safe=True)
         assert quieter[-1].steps == steps
         rest = 1 - (quieter[-1].noise_multiplier / 3.0) ** 2
         worth = contracted ** np.arange(steps) * 0.5 * 3.0 / 100

@@ -147,7 +147,13 @@ class _LookBack(Guarantee):
 
     def _member(self, steps: int, delta: float) -> Guarantee:
         parts, slack, note = self._parts(steps, delta, _BLOCKS, self.run)
-        inner = RenyiDP(parts) if self.renyi else ExactComposition(parts, width=ALLOCATED if _unit(self.run) > 1 else WIDTH)
+        if self.renyi:
+            inner = RenyiDP(parts)
+        elif _unit(self.run) == 1:
+            inner = ExactComposition(parts, width=WIDTH)
+        else:
+            below, _, _ = self._parts(steps, delta, _BLOCKS, self.run, safe=False)
+            inner = ExactComposition(parts, below, ALLOCATED)
         return inner if note is None else WithSlack(inner, slack, note, steps)
 
     def _rough(self, steps: int, delta: float, *, few: bool) -> float:
@@ -162,18 +168,18 @@ class _LookBack(Guarantee):
                 return rough_lattice_epsilon(parts[0], delta - slack)
         return about_epsilon(parts[0], delta - slack)
 
-    def _parts(self, steps: int, delta: float, blocks: int, composed: Run) -> tuple[Parts, float, str | None]:
+    def _parts(self, steps: int, delta: float, blocks: int, composed: Run, *, safe: bool = True) -> tuple[Parts, float, str | None]:
         """What a look-back composes, in each direction, what it leaves to chance, and the choice in words.
 
-        Steps that are not shifted are those of ``composed``.
+        Steps that are not shifted are those of ``composed``. ``safe`` says to which side laws of epochs are rounded.
         """
         if steps == self.run.steps:
-            return compositions(composed)[0], 0.0, None
+            return compositions(composed, safe=safe)[0], 0.0, None
         window = self.run.table.last(steps)
         far, contracted, slack = _start(self.run, window, delta)
         note = f"looks back {steps:,} of {self.run.steps:,} steps, over a distance of {far:.3g}"
         if _unit(self.run) > 1:
-            return _split(composed, window, contracted, far * _UP), slack, note
+            return _split(composed, window, contracted, far * _UP, safe=safe), slack, note
         return _shifted(self.run, window, contracted, far * _UP, blocks), slack, note
 
 
@@ -182,7 +188,7 @@ def _unit(run: Run) -> int:
     return run.sampling.epoch_length(run.n) if run.sampling.allocated else 1
 
 
-def _split(run: Run, window: StepTable, contracted: Array, far: float) -> Parts:
+def _split(run: Run, window: StepTable, contracted: Array, far: float, *, safe: bool) -> Parts:
     """Whole epochs of random allocation with a part of the noise, and the shifts, one Gaussian, with the rest.
 
     Shifts that are proportional to what a step's noise is worth in the end make the least Gaussian.
@@ -198,7 +204,7 @@ def _split(run: Run, window: StepTable, contracted: Array, far: float) -> Parts:
     part = run.part(run.steps - window.steps, run.steps)
     quieter = part.replace(noise_multiplier=scaled(part.noise_multiplier, math.sqrt(share) * (1 - 1e-15)))
     mu = shift / math.sqrt(1 - share) * _UP
-    return tuple(replace(one, gaussian=math.hypot(one.gaussian, mu)) for one in compositions(quieter)[0])
+    return tuple(replace(one, gaussian=math.hypot(one.gaussian, mu)) for one in compositions(quieter, safe=safe)[0])
 
 
 def _start(run: Run, window: StepTable, delta: float) -> tuple[float, Array, float]:
