@@ -205,3 +205,10 @@ def test_what_cannot_be_asked_is_not_decided(parts, order: float, why: str) -> N
     assert found.outcome is Outcome.NOT_DECIDED
     assert why in found.why
     assert math.isinf(found.upper)
+
+
+def test_what_gives_no_number_says_so() -> None:
+    found = check_selection([[Part(full(40.0), EXACT)]] * 2, 1e-300, 5.0, 1e3, 1e-6)
+    assert found.outcome is Outcome.NOT_DECIDED
+    assert "no number" in found.why
+    assert math.isinf(found.upper)

@@ -93,6 +93,8 @@ def decided(found: Callable[[], arb], claimed: float | Fraction, why: str) -> Ch
     with precision():
         try:
             ball = found().max(exact(0))
+            if not ball.is_finite():
+                raise ArithmeticError("it gives no number")
             verified, upper = ball <= exact(claimed), math.nextafter(float(ball.upper()), math.inf)
         except ValueError as error:
             why = str(error)
