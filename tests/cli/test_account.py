@@ -1,4 +1,6 @@
 import json
+import os
+from pathlib import Path
 
 import pytest
 
@@ -255,6 +257,23 @@ def test_a_certificate_is_not_answered_at_other_numbers(dplateau, tmp_path):
         code, out, err = dplateau("account", "--run", tmp_path / "a.json", *options)
         assert (code, out, err.count("\n")) == (2, "", 1)
         assert "a certificate says everything about its run" in err
+
+
+@pytest.mark.usefixtures("certificates")
+@pytest.mark.skipif(not Path("/dev/fd").is_dir(), reason="needs pipes that have names")
+@pytest.mark.parametrize("command", ["account", "calibrate --epsilon 9"])
+def test_a_certificate_in_a_pipe(dplateau, tmp_path, command):
+    """It can be read once."""
+    file = tmp_path / "a.json"
+    reading, writing = os.pipe()
+    os.write(writing, file.read_bytes())
+    os.close(writing)
+    try:
+        answer = dplateau(*command.split(), "--run", f"/dev/fd/{reading}", "--json")
+    finally:
+        os.close(reading)
+    assert answer[0] == 0
+    assert answer == dplateau(*command.split(), "--run", file, "--json")
 
 
 def test_a_rate_is_no_batch_size(dplateau):

@@ -44,11 +44,18 @@ def read_certificate(path: str | Path, *, signed_by: str | Iterable[str] | None 
         It contradicts itself, the signature that lies beside it, or the model: that has other weights, or another schema. Or
         none of ``signed_by`` has signed it.
     """
+    return read_agreed(path, signed_by)[0]
+
+
+def read_agreed(
+    path: str | Path, signed_by: str | Iterable[str] | None = None, content: bytes | None = None
+) -> tuple[Certificate, Signed]:
+    """What ``read_certificate`` returns, and who has signed it; of its content, if that was read already."""
     path = certificate_file(path)
     wanted = None if signed_by is None else named_keys(signed_by)
-    certificate, signed = read_signed(path)
+    certificate, signed = read_signed(path, content)
     signed.check(path, wanted)
-    return certificate
+    return certificate, signed
 
 
 def read_signed(path: str | Path, content: bytes | None = None) -> tuple[Certificate, Signed]:
@@ -80,12 +87,13 @@ def certificate_in(path: Path, content: bytes) -> Certificate:
     return _in_file(path, Certificate.from_json, utf8(path, content))
 
 
-def read_run_or_certificate(path: str | Path, *, signed_by: Iterable[str] | None = None) -> Run | Runs | Certificate:
-    """Read a serialised run, several composed ones, or a certificate, as ``read_certificate`` does; ``signed_by`` allows no run."""
+def read_run_or_certificate(path: str | Path, *, signed_by: Iterable[str] | None = None) -> Run | Runs | tuple[Certificate, Signed]:
+    """Read a serialised run, several composed ones, or a certificate, as ``read_agreed`` does; ``signed_by`` allows no run."""
     path = certificate_file(path)
-    data = _in_file(path, strict_json, utf8(path, read_whole(path)))
+    content = read_whole(path)  # once: a pipe has nothing more
+    data = _in_file(path, strict_json, utf8(path, content))
     if is_certificate(data):
-        return read_certificate(path, signed_by=signed_by)
+        return read_agreed(path, signed_by, content)
     if signed_by is not None:
         raise InputError(f"{path} is not a certificate, and a signature is demanded: only certificates are signed.")
     return _in_file(path, run_from_dict, data)

@@ -15,7 +15,7 @@ from dplateau.spec.errors import InputError
 from dplateau.spec.names import ADJACENCIES, KINDS, RELEASED, UNITS
 
 if TYPE_CHECKING:
-    from dplateau.certificate import Certificate
+    from dplateau.certificate import Certificate, Signed
     from dplateau.spec import Run, Runs, Sampling
 
 _Result = TypeVar("_Result")
@@ -195,14 +195,15 @@ def run_in(file: Path | None) -> Run | Runs | None:
     """The run in the file of ``--run``, or the one that a certificate there is about."""
     if file is None:
         return None
-    from dplateau.certificate import Certificate
     from dplateau.certificate.read import read_run_or_certificate
 
     found = read_run_or_certificate(file)
-    return found.run if isinstance(found, Certificate) else found
+    return found[0].run if isinstance(found, tuple) else found
 
 
-def runs_in(files: list[Path] | None, signed_by: list[str] | None = None) -> tuple[Run | Runs | Certificate | None, float | None]:
+def runs_in(
+    files: list[Path] | None, signed_by: list[str] | None = None
+) -> tuple[Run | Runs | tuple[Certificate, Signed] | None, float | None]:
     """What is in the files of ``--run``, several of them composed to one; and the delta to account at where none is given.
 
     With ``signed_by`` all of them are certificates that one of these keys has signed.
@@ -215,18 +216,17 @@ def runs_in(files: list[Path] | None, signed_by: list[str] | None = None) -> tup
     if not files:
         return None, None
     from dplateau._account import compose
-    from dplateau.certificate import Certificate
     from dplateau.certificate.read import read_run_or_certificate
 
-    found = [(file, read_run_or_certificate(file, signed_by=signed_by)) for file in files]
+    found = [read_run_or_certificate(file, signed_by=signed_by) for file in files]
     if len(found) < 2:
-        return found[0][1], None
-    certificates = [(file, one) for file, one in found if isinstance(one, Certificate)]
+        return found[0], None
+    certificates = [(file, one[0]) for file, one in zip(files, found, strict=True) if isinstance(one, tuple)]
     for file, one in certificates:
         if not one.certifies:
             raise InputError(f"{file} certifies nothing, so its run was not protected: compose only certificates that certify.")
     delta = min((one.delta for _, one in certificates), default=None)
-    return compose(*(one for _, one in found)), delta
+    return compose(*(one[0] if isinstance(one, tuple) else one for one in found)), delta
 
 
 def describes_a_run(command: Callable[..., _Result]) -> Callable[..., _Result]:

@@ -58,9 +58,8 @@ def verify(
 
     dplateau verify --run run.json --epsilon 1.2 --delta 1e-6
     """
-    from dplateau.certificate import proof_path, prove, read_signed
-    from dplateau.certificate.keys import named_keys
-    from dplateau.certificate.read import certificate_file
+    from dplateau.certificate import proof_path, prove
+    from dplateau.certificate.read import certificate_file, read_agreed
     from dplateau.certificate.signed import UNSIGNED
     from dplateau.files import check_file, read_whole, write_file
     from dplateau.report.text import proof_text
@@ -82,12 +81,11 @@ def verify(
             content = read_whole(path)
             if save:
                 check_file(proof_path(path))
-            read, signed = read_signed(path, content)
-            signed.check(path, named_keys(signed_by) if signed_by else None)
+            read, signed = read_agreed(path, signed_by or None, content)
             proof = prove(read, epsilon, delta, every=every)
             if save:
                 write_file(proof_path(path), proof.to_json(content))
-    certifies = read is None or (read.certifies and signed.matches)
+    certifies = read is None or read.certifies
     if json:
         show_json({**proof.to_dict(), "certifies": None if read is None else certifies and proof.verified})
     else:
