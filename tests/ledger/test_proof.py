@@ -89,6 +89,14 @@ def test_a_budget_that_is_too_large_is_found(ledger):
         assert list(unproved(changed)) == [f"entry {place + 1}: its budget was not proved: {what}."]
 
 
+@pytest.mark.parametrize("change", [{"order": 1.0}, {"order": None}, {"delta": "x"}, {"n": 0}])
+def test_terms_that_are_none_are_not_proved(ledger, change):
+    """At order 1 a budget says nothing of delta."""
+    first, *rest = ledger.entries()
+    changed = [replace(first, body=canonical(first.data | change)), *rest]
+    assert list(unproved(changed)) == ["entry 1 says nothing that could be proved."]
+
+
 def test_a_selection_without_a_divergence_is_not_proved(ledger):
     """Written by hand: no account takes it."""
     ledger.create("replaced", n=60_000, epsilon=8.0, delta=1e-6, adjacency="replace")

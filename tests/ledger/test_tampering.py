@@ -225,6 +225,7 @@ def test_what_is_right_is_right(first):
         ([RESERVED, RESERVED], "says that 0.25 is spent, and the costs add up to 0.5"),
         ([RESERVED | {"spent": 0.2500001}], "and the costs add up to 0.25"),
         ([RESERVED | {"spent": None}], "says that None is spent"),
+        (2 * [RESERVED | {"cost": 1.5e308}], "says that 0.25 is spent, and the costs add up to inf"),
         ([RESERVED | {"cost": -1.0, "spent": -1.0}], "reserves a run without a cost"),
         ([RESERVED | {"cost": 5.0, "spent": 5.0}], "exceeds the budget of 'patients'"),
         ([RESERVED | {"body": "{}"}], "names no run"),

@@ -35,7 +35,13 @@ def part_of(entry: Entry) -> Part | None:
 
 @dataclass(frozen=True)
 class Terms:
-    """What the opening of an account fixed: the records, the budget, and in which privacy notion it is kept."""
+    """What the opening of an account fixed: the records, the budget, and in which privacy notion it is kept.
+
+    Raises
+    ------
+    TypeError
+        These are not the words and numbers that were once written: an order above 1 where divergences are counted, and only there.
+    """
 
     n: int
     n_is: str
@@ -47,18 +53,18 @@ class Terms:
     order: float | None
     budget: float
 
-    @property
-    def typed(self) -> bool:
-        """Whether these are words and numbers that were once written: an order where divergences are counted, and only there."""
-        numbers = self.epsilon, self.delta, self.budget, 1.0 if self.order is None else self.order
-        return (
+    def __post_init__(self) -> None:
+        numbers = self.epsilon, self.delta, self.budget, 2.0 if self.order is None else self.order
+        if not (
             type(self.n) is int
             and self.n > 0
             and all(isinstance(one, int | float) and 0 < one <= sys.float_info.max for one in numbers)
+            and numbers[-1] > 1
             and all(isinstance(one, str) for one in (self.n_is, self.unit, self.notion))
             and self.adjacency in ADJACENCIES
             and (self.order is None) == (self.notion == "gaussian")
-        )
+        ):
+            raise TypeError("these are not the terms of an account")
 
 
 def head(connection: Connection) -> Head:
@@ -109,8 +115,7 @@ def terms(connection: Connection, account: str) -> Terms:
         raise InputError(f"the ledger has no account {account!r} (accounts: {known}): check the name, or create it.")
     what = f"the opening of the account {account!r}"
     with suppress(TypeError):
-        if (found := Terms(**data_of(body, what))).typed:
-            return found
+        return Terms(**data_of(body, what))
     raise changed(what)
 
 

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, select
 
 from dplateau.certificate import Certificate
-from dplateau.certificate.fields import run_from_dict
 from dplateau.ledger.book import selected
 from dplateau.ledger.entry import Entry
 from dplateau.ledger.schema import entries
-from dplateau.spec import ContradictionError, InputError
+from dplateau.spec import ContradictionError
+from dplateau.spec.selection import run_from_dict
 
 
 class Charge(NamedTuple):
@@ -66,7 +66,7 @@ def _agree(reserved: Entry, committed: Entry, digest: str, certificate: Certific
     try:
         run = run_from_dict(reserved.data["run"])
         named = committed.data["certificate_sha256"]
-    except (ValueError, KeyError, TypeError, InputError):
+    except (ValueError, KeyError, TypeError):
         return False
     return (
         (reserved.kind, reserved.account, named) == ("reserved", committed.account, digest)

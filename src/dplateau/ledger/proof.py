@@ -10,7 +10,7 @@ from dplateau.ledger.book import Terms, part_of
 from dplateau.ledger.continued import continued
 from dplateau.ledger.entry import Entry
 from dplateau.ledger.grant import check
-from dplateau.spec import InputError, Run, Runs, Selection
+from dplateau.spec import Run, Runs, Selection
 from dplateau.spec.missing import explained
 from dplateau.spec.runs import runs_of
 from dplateau.spec.selection import run_from_dict
@@ -41,7 +41,7 @@ def unproved(entries: Iterable[Entry]) -> Iterator[str]:
                 found, what = known[key], "the cost of its run"
             else:
                 continue
-        except (InputError, ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError):
             yield f"entry {entry.number} says nothing that could be proved."
             continue
         if found.outcome is not Outcome.VERIFIED:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import sys
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -112,8 +113,6 @@ def _content(entry: Entry, books: dict[str, _Account], costs: dict[tuple[str, fl
             return
         try:
             terms = Terms(**data)
-            if not terms.typed:
-                raise TypeError
             wrong = terms.budget > _budget(terms) * (1 + _RECOMPUTED)
         except (TypeError, InputError):
             yield f"{where} opens an account with terms that are none."
@@ -166,9 +165,14 @@ def _reserved(entry: Entry, book: _Account, data: dict[str, Any], run: Run | Run
     book.runs.add(same)
     for said, exact in zip(stated, book.add(part, entry.cost), strict=True):
         if said is None or not exact <= Fraction(said) <= exact * (1 + Fraction(_ROUNDED)):
-            yield f"{where} says that {said} is spent, and the costs add up to {float(exact)!r}."
-    if not covers(book.terms.budget, Sums(float(book.total))):
+            yield f"{where} says that {said} is spent, and the costs add up to {_number(exact)!r}."
+    if not covers(book.terms.budget, Sums(_number(book.total))):
         yield f"{where} exceeds the budget of {entry.account!r}."
+
+
+def _number(exact: Fraction) -> float:
+    """A sum of costs; infinite where it is larger than any number, as costs that were written by hand may make it."""
+    return float(exact) if exact <= sys.float_info.max else math.inf
 
 
 def _places(where: str, part: Part, n: int, said: Any, book: _Account) -> Iterator[str]:
