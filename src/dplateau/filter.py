@@ -16,10 +16,9 @@ from dplateau.analyses.composed import composed
 from dplateau.analyses.private_selection import best_of_candidates
 from dplateau.spec import InputError, Run, Runs, Selection, UncertifiedError
 from dplateau.spec.arguments import integer, one_of, real
-from dplateau.spec.run import ADJACENCIES, UNITS
+from dplateau.spec.names import ADJACENCIES, NOTIONS, UNITS
 from dplateau.spec.runs import runs_of
 
-NOTIONS: Final = ("renyi", "gaussian")
 ROOM: Final = 1e-9
 """Relative room for rounding in the budget."""
 LARGEST: Final = 1e300

@@ -13,7 +13,7 @@ from dplateau.cli.output import busy, show_json, write_new
 from dplateau.cli.output import show as show_text
 from dplateau.cli.parser import Command, Commands
 from dplateau.spec.errors import InputError
-from dplateau.spec.names import UNITS
+from dplateau.spec.names import NOTIONS, UNITS
 
 if TYPE_CHECKING:
     from dplateau.ledger.entry import Head
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 PANEL: Final = "The ledger"
 BUDGET: Final = "The budget"
-NOTIONS: Final = ("renyi", "gaussian")
 
 ledger = typer.Typer(name="ledger", cls=Commands, rich_markup_mode=None)
 
