@@ -262,12 +262,14 @@ class Reservation:
             The certificate is about another run, the reservation is committed already, or the ledger cannot be used
             (``LedgerError``).
         """
-        if certificate is not None and not isinstance(certificate, Certificate):
-            raise InputError(f"expected a certificate, got {type(certificate).__name__}.")
-        if certificate is not None and certificate.run.digest != self.run.digest:
-            raise InputError(f"the certificate is about another run than reservation {self.number}: commit the one of its release.")
         account, body = self.account, {}
         if certificate is not None:
+            if not isinstance(certificate, Certificate):
+                raise InputError(f"expected a certificate, got {type(certificate).__name__}.")
+            if certificate.run.digest != self.run.digest:
+                raise InputError(
+                    f"the certificate is about another run than reservation {self.number}: commit the one of its release."
+                )
             body = {
                 "certificate_sha256": digest_of(certificate),
                 "weights_sha256": certificate.weights_sha256,

@@ -8,7 +8,7 @@ from typing import Final
 
 from dplateau.filter import cost_of
 from dplateau.spec import InputError, Run
-from dplateau.spec.schedule import constant, is_constant
+from dplateau.spec.schedule import constant, is_constant, scaled
 
 _MOST: Final = 2.0**20
 """More times the noise is not advice."""
@@ -35,21 +35,20 @@ def what_fits(run: Run, order: float | None, fits: Callable[[float], bool], *, o
 
 
 def _noise(run: Run, order: float | None, fits: Callable[[float], bool]) -> str | None:
-    def louder(times: float) -> Run:
-        z = run.noise_multiplier
-        return run.replace(noise_multiplier=tuple(times * one for one in z) if isinstance(z, tuple) else times * z)
+    def louder(times: float) -> bool:
+        return fits(cost_of(run.replace(noise_multiplier=scaled(run.noise_multiplier, times)), order))
 
     low, high = 1.0, 2.0
-    while not fits(cost_of(louder(high), order)):
+    while not louder(high):
         low, high = high, 2 * high
         if high > _MOST:
             return None
     while high / low > _CLOSE:
         middle = math.sqrt(low * high)
-        low, high = (low, middle) if fits(cost_of(louder(middle), order)) else (middle, high)
+        low, high = (low, middle) if louder(middle) else (middle, high)
     if not is_constant(run.noise_multiplier):
         times = _rounded_up(high)
-        return f"{times:g} times its noise" if fits(cost_of(louder(times), order)) else None
+        return f"{times:g} times its noise" if louder(times) else None
     z = _rounded_up(high * constant(run.noise_multiplier))
     return f"noise_multiplier {z:g}" if fits(cost_of(run.replace(noise_multiplier=z), order)) else None
 

@@ -13,7 +13,7 @@ from dplateau.ledger.database import connected, normal, shown, upgrade
 from dplateau.ledger.entry import NOTHING, Entry, Head
 from dplateau.ledger.proof import unproved
 from dplateau.ledger.verify import problems
-from dplateau.ledger.words import line, purpose_line, user
+from dplateau.ledger.words import LONG, line, user
 from dplateau.spec import InputError
 
 
@@ -131,7 +131,8 @@ class Ledger:
         InputError
             A text is not a single line.
         """
-        return Account(self.url, line("name", name), line("who", user() if who is None else who), purpose_line(purpose))
+        names = line("name", name), line("who", user() if who is None else who)
+        return Account(self.url, *names, line("purpose", purpose, most=LONG, empty=True))
 
     def accounts(self) -> list[State]:
         """The state of every account, in the order in which they were opened."""

@@ -11,7 +11,7 @@ from dplateau.spec import InputError
 from dplateau.spec.one_line import is_line, printable
 
 _SHORT: Final = 100
-_LONG: Final = 500
+LONG: Final = 500
 
 
 def line(name: str, value: object, *, most: int = _SHORT, empty: bool = False) -> str:
@@ -25,11 +25,6 @@ def line(name: str, value: object, *, most: int = _SHORT, empty: bool = False) -
     if not is_line(value, most, empty=empty):
         raise InputError(f"{name} is {value!r:.40}: expected one line of at most {most} printable characters.")
     return value
-
-
-def purpose_line(value: object) -> str:
-    """What a run is for; may be empty."""
-    return line("purpose", value, most=_LONG, empty=True)
 
 
 def part_of(value: object) -> Part | None:
