@@ -132,7 +132,7 @@ class Certificate:
     @property
     def weak(self) -> str | None:
         """That it promises little, however well it is proved; None where epsilon is at most 10, or nothing is certified."""
-        return (self.certifies and weakness(self.epsilon)) or None
+        return weakness(self.epsilon) if self.certifies else None
 
     @property
     def problems(self) -> list[str]:

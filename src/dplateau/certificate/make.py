@@ -153,5 +153,5 @@ def _recorded(row: Row) -> Row:
 
 
 def _versions() -> tuple[tuple[str, str], ...]:
-    installed = {name: version(name) for name in ("dplateau", "numpy", "scipy", "jax")}
-    return (("dplateau", installed.pop("dplateau")), ("python", platform.python_version()), *installed.items())
+    libraries = ((name, version(name)) for name in ("numpy", "scipy", "jax"))
+    return (("dplateau", version("dplateau")), ("python", platform.python_version()), *libraries)

@@ -154,8 +154,7 @@ def read_proof(certificate: Path, content: bytes) -> Proof | None:
 
 def _proof(data: Any) -> Proof:
     """The proof that ``to_dict`` wrote, without others."""
-    data = {"about": None, **data} if isinstance(data, dict) else data
-    data = keys("the proof", data, Proof.__dataclass_fields__.keys() - {"others"})
+    data = keys("the proof", {"about": None, **object_of("the proof", data)}, Proof.__dataclass_fields__.keys() - {"others"})
     if data["outcome"] not in list(Outcome) or not isinstance(data["versions"], dict):
         raise InputError("the proof has no outcome, or no versions.")
 

@@ -52,6 +52,7 @@ def draw_epsilon(axes: Axes, curves: EpsilonCurves) -> None:
         axes.plot(curves.places, values, label=label, **{**style, **STYLES[line.name]})
     if curves.against == "delta":
         axes.set_xscale("log")
-    axes.set_xlim(curves.places[0], curves.places[-1]) if len(curves.places) > 1 else None
+    if len(curves.places) > 1:
+        axes.set_xlim(curves.places[0], curves.places[-1])
     axes.set_ylim(bottom=0)
     axes.set(xlabel=curves.against, ylabel="epsilon")

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from dplateau.ledger.account import State
+from dplateau.ledger.book import part_of
 from dplateau.ledger.entry import Entry
 from dplateau.report.ledger_words import body, changed, cost, share, steps
 
@@ -117,7 +118,7 @@ def story(state: State, entries: Sequence[Entry]) -> Story:
                 who=entry.who,
                 purpose=str(body(entry).get("purpose") or ""),
                 steps=steps(entry),
-                part=None if entry.partition is None or entry.part is None else (entry.partition, entry.part),
+                part=part_of(entry),
                 cost=own,
                 took=share(entry, max(entry.spent - spent, 0.0), state),
                 end=ends.get(entry.number),

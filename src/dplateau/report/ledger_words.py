@@ -166,9 +166,8 @@ def to_json(entries: Sequence[Entry]) -> str:
 
 
 def _plain(entry: Entry) -> dict[str, Any]:
-    data = vars(entry) | {"body": body(entry)}
     try:
-        json.dumps(data, allow_nan=False)
+        json.dumps(data := entry.to_dict(), allow_nan=False)
     except (TypeError, ValueError):
         raise changed(entry) from None
     return data

@@ -77,10 +77,9 @@ def new_picture(path: str | Path | None, size: tuple[float, float]) -> Iterator[
     InputError
         As ``check_picture``, before anything is drawn, or the file cannot be written.
     """
-    new_figure = figure_type()
     if path is not None:
         check_picture(path)
-    figure = new_figure(figsize=size)
+    figure = figure_type()(figsize=size)
     yield figure
     if path is not None:
         save_picture(figure, path)
