@@ -185,6 +185,12 @@ def test_no_two_names_overlap() -> None:
     assert max(box.x1 for box in boxes) <= figure.bbox.x1
 
 
+def test_huge_epsilons_leave_room_for_lines() -> None:
+    pytest.importorskip("matplotlib")
+    (axes,) = plot_plateau(lines(p=(1.0, 999.4, 1e5, 6e98))).axes
+    assert [text.get_text() for text in axes.texts] == ["p  6e+98"]
+
+
 def test_the_beginning_is_named() -> None:
     pytest.importorskip("matplotlib")
     (axes,) = plot_plateau(lines(p=(1.0, 2.0, 3.0, 3.0, 3.0, 3.0))).axes

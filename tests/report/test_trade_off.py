@@ -134,6 +134,12 @@ def test_logarithmic_axes_show_rates(sgd) -> None:
     assert list(perfect.get_ydata()) == list(perfect.get_xdata())
 
 
+def test_logarithmic_axes_of_the_least_delta() -> None:
+    pytest.importorskip("matplotlib")
+    (axes,) = plot_trade_off(trade_offs(FULL, 5e-324), log=True).axes
+    assert axes.get_xlim()[0] == pytest.approx(1e-300)
+
+
 @pytest.mark.parametrize(("kind", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml")])
 def test_files(tmp_path, sgd, kind, start) -> None:
     pytest.importorskip("matplotlib")

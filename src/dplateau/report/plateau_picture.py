@@ -113,7 +113,8 @@ def _label(line: Line, plateau: Plateau) -> str:
     status = "" if line.certifies else f" ({line.status})"
     where = "" if end == len(plateau.steps) - 1 else f" at {plateau.steps[end]:,}"
     value = line.epsilons[end]
-    return f"{line.name}{status}  {rounded_up(value, 3) if value < 1000 else f'{math.ceil(value):,}'}{where}"
+    shown = f"{math.ceil(value):,}" if 1000 <= value < 1e9 else rounded_up(value, 3)
+    return f"{line.name}{status}  {shown}{where}"
 
 
 def _draw_labels(axes: Axes, plateau: Plateau, lines: list[Line]) -> None:

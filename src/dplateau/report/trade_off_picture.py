@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 PERFECT: Final = "perfect privacy"
 _FINE: Final = np.unique(np.concatenate([ALPHAS, np.linspace(0, 1, 1001)]))
+_LEAST: Final = 1e-300
+"""No logarithmic axis begins below it: the power of ten below the least delta is 0."""
 STYLES: Final[dict[str, dict[str, Any]]] = {
     CERTIFIED: {"color": COLOURS[0], "linewidth": 3.0, "zorder": 5},
     GaussianCLT.name: {"color": COLOURS[4], "linewidth": 1.2, "zorder": 6},
@@ -65,7 +67,7 @@ def plot_trade_off(found: TradeOffs, path: str | Path | None = None, *, log: boo
 def draw_trade_off(axes: Axes, found: TradeOffs, *, log: bool = False) -> None:
     """The curves of a run on given axes, each with its label for a legend."""
     style_axes(axes)
-    least = 10.0 ** math.floor(math.log10(min(found.report.delta, 0.1)))
+    least = 10.0 ** math.floor(math.log10(min(max(found.report.delta, _LEAST), 0.1)))
     if log:
         axes.set(xscale="log", yscale="log", xlim=(least, 1), ylim=(least, 1))
         axes.set(xlabel="false-positive rate", ylabel="true-positive rate, at most")
