@@ -104,7 +104,6 @@ def test_a_contradiction_is_status_1_and_has_none(dplateau, file):
     assert "contradicts itself" in err
     assert err.endswith("It may have been changed after it was written: get it anew where it comes from.\n")
     assert not file.with_suffix(".html").exists()
-    assert not file.with_suffix(".html").exists()
 
 
 @pytest.mark.parametrize(

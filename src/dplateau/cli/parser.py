@@ -51,16 +51,14 @@ class Commands(TyperGroup):
 
 def not_understood(error: Any) -> str:
     """What the parser did not understand, and where to read on."""
-    message = error.format_message().rstrip(".")
+    message, near = error.format_message().rstrip("."), ""
     if hasattr(error, "possibilities"):
         message = error.message.rstrip(".")
         option = getattr(error, "option_name", None)
         found = _near(option, error.ctx) if option else next(iter(error.possibilities or ()), None)
         near = f". Did you mean {found}?" if found else ""
     elif isinstance(error, typer.BadParameter) and (wanted := _wanted(error)) is not None:
-        message, near = f"{message.partition(':')[0]}: expected {wanted}", ""
-    else:
-        near = ""
+        message = f"{message.partition(':')[0]}: expected {wanted}"
     said = f"{message}{near}"
     return f"{said}{'' if said.endswith('?') else '.'} Try '{getattr(error.ctx, 'command_path', 'dplateau')} --help'."
 

@@ -119,7 +119,7 @@ def _charges(certificate: Certificate, path: Path, url: str) -> list[Charge]:
     if not found:
         raise ContradictionError(
             f"{path} is in no entry of the ledger: nobody has committed a training with this certificate there. Ask who trained,"
-            "  and check that this is the right ledger."
+            " and check that this is the right ledger."
         )
     return found
 

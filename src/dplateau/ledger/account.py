@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from dplateau.certificate import Certificate
-from dplateau.filter import ROOM, cost_of, no_cost
+from dplateau.filter import cost_of, no_cost
 from dplateau.ledger import book
 from dplateau.ledger.book import Part, Terms
 from dplateau.ledger.charge import digest_of
@@ -212,7 +212,7 @@ def state_of(connection: Connection, name: str) -> State:
     return State(
         name=name,
         **vars(terms),
-        spent=sums.total * (1 + ROOM),
+        spent=sums.spent,
         left=sums.left(terms.budget),
         reserved=book.count(connection, name, "reserved"),
         committed=book.count(connection, name, "committed"),

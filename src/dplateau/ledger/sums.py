@@ -26,6 +26,11 @@ class Sums:
     partition: float = 0.0
     part: float = 0.0
 
+    @property
+    def spent(self) -> float:
+        """What a budget has to cover, as ``Filter`` counts it."""
+        return self.total * (1 + ROOM)
+
     def after(self, cost: float, *, whole: bool) -> Sums:
         """The sums with one more run, on all records or on the part."""
         if whole:
@@ -37,7 +42,7 @@ class Sums:
 
     def left(self, budget: float) -> float:
         """The share of a budget that is left, from 1 to 0."""
-        return max(1 - self.total * (1 + ROOM) / budget, 0.0)
+        return max(1 - self.spent / budget, 0.0)
 
     def room(self, budget: float) -> float:
         """About the share that the run may cost: one on a part also what another part of its partition has spent more."""
@@ -66,8 +71,8 @@ class Places:
 
 
 def covers(budget: float, sums: Sums) -> bool:
-    """Whether a budget covers what is spent, as ``Filter`` decides it."""
-    return sums.total * (1 + ROOM) <= budget
+    """Whether a budget covers what is spent."""
+    return sums.spent <= budget
 
 
 def added(one: float, other: float) -> float:
