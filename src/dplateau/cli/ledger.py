@@ -171,10 +171,11 @@ def _ledger(url: str) -> Ledger:
 
 def _show_account(found: Ledger, name: str, json: bool) -> None:
     from dplateau.report.ledger import account_text
+    from dplateau.report.ledger_words import plain
 
     state, entries = found.history(name)
     if json:
-        show_json({"account": state.to_dict(), "entries": [entry.to_dict() for entry in entries]})
+        show_json({"account": state.to_dict(), "entries": list(map(plain, entries))})
     else:
         show_text(account_text(state, entries))
 

@@ -15,6 +15,7 @@ from dplateau.ledger.book import Part, Terms
 from dplateau.ledger.charge import digest_of
 from dplateau.ledger.continued import continued
 from dplateau.ledger.database import connected
+from dplateau.ledger.entry import changed
 from dplateau.ledger.grant import Forecast, check, forecast, refusal
 from dplateau.ledger.sums import covers
 from dplateau.ledger.words import part_of
@@ -208,7 +209,9 @@ def state_of(connection: Connection, name: str) -> State:
     """What an account has spent, and what is left."""
     terms = book.terms(connection, name)
     sums = book.sums(connection, name, None)
-    used = book.parts(connection, name)
+    shares = {part: spent / terms.budget for part, spent in book.parts(connection, name).items()}
+    if math.inf in shares.values():
+        raise changed(f"the budget of the account {name!r}")
     return State(
         name=name,
         **vars(terms),
@@ -216,7 +219,7 @@ def state_of(connection: Connection, name: str) -> State:
         left=sums.left(terms.budget),
         reserved=book.count(connection, name, "reserved"),
         committed=book.count(connection, name, "committed"),
-        parts=tuple((part.partition, part.part, spent / terms.budget) for part, spent in used.items()),
+        parts=tuple((part.partition, part.part, share) for part, share in shares.items()),
         closed=book.exists(connection, name, "closed"),
     )
 

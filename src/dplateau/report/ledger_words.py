@@ -162,10 +162,11 @@ def to_json(entries: Sequence[Entry]) -> str:
     LedgerError
         One was changed, and holds what JSON has no word for: bytes, or an infinite number.
     """
-    return json.dumps({"entries": [_plain(entry) for entry in entries]}, indent=1) + "\n"
+    return json.dumps({"entries": list(map(plain, entries))}, indent=1) + "\n"
 
 
-def _plain(entry: Entry) -> dict[str, Any]:
+def plain(entry: Entry) -> dict[str, Any]:
+    """An entry as plain data for JSON; raises what ``to_json`` does."""
     try:
         json.dumps(data := entry.to_dict(), allow_nan=False)
     except (TypeError, ValueError):
