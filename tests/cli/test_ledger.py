@@ -150,7 +150,7 @@ def test_verify(dplateau, ledger):
 @pytest.mark.parametrize(
     "change",
     [
-        "who = x'ff'",
+        *(f"{column} = {value}" for column in ("who", "time", "kind") for value in ("x'ff'", "char(27, 91, 50, 74)")),
         "cost = 1e308",
         "spent = 1e308",
         "spent = 1.7e308",
@@ -170,6 +170,7 @@ def test_entries_that_were_changed_are_no_crash(dplateau, ledger, change):
     for command in ("show", "show --json", "show patients", "show patients --json", "export", "export --csv", "verify"):
         code, out, err = dplateau("ledger", *command.split())
         assert "a bug" not in err
+        assert "\x1b" not in out + err
         assert code == {"verify": 1}.get(command, code)
         if command.endswith(("json", "export")) and code == 0:
             json.loads(out, parse_constant=pytest.fail)

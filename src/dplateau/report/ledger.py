@@ -41,7 +41,7 @@ def account_text(state: State, entries: Sequence[Entry]) -> RenderableType:
     table = _table(("entry", "right"), ("time (UTC)", "left"), ("who", "left"), ("what", "left"), ("cost", "right"))
     for entry in entries[-SHOWN:]:
         cost = "" if (share := words.cost(entry, state)) is None else words.percent_up(share)
-        table.add_row(str(entry.number), printable(words.minute(entry.time)), printable(entry.who), words.what(entry), cost)
+        table.add_row(str(entry.number), words.minute(entry.time), printable(entry.who), words.what(entry), cost)
     more = [] if len(entries) <= SHOWN else [Text(f"and {len(entries) - SHOWN:,} earlier entries", "dim")]
     return Group(Text(printable(state.name), "bold"), left, "", facts(*words.facts(state), *_parts(state)), "", table, *more)
 

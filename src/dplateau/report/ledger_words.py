@@ -36,7 +36,7 @@ def percent_up(share: float) -> str:
 
 def minute(time: str) -> str:
     """When an entry was written, in UTC."""
-    return time[:_MINUTES].replace("T", " ")
+    return printable(time)[:_MINUTES].replace("T", " ")
 
 
 def left(state: State) -> str:
@@ -126,7 +126,7 @@ def what(entry: Entry) -> str:
         certificate = ", with a certificate" if body(entry).get("certificate_sha256") else ""
         return f"committed {entry.reservation}{certificate}" + (", which certifies nothing" if void(entry) else "")
     if entry.kind != "reserved":
-        return entry.kind
+        return printable(entry.kind)
     words = [steps(entry)]
     words += [f"{entry.partition}: {entry.part}"] if entry.part is not None else []
     words += [str(purpose)] if (purpose := body(entry).get("purpose")) else []
