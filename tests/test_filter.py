@@ -224,6 +224,16 @@ def test_spending() -> None:
     assert one.spent <= one.budget < one.spent + 1.01 * cost
 
 
+def test_a_run_that_costs_nearly_the_budget_is_refused() -> None:
+    """Sums of costs are rounded: a part in 10^9 of the budget is room for that, and is not spent."""
+    one = budget(notion="gaussian")
+    nearly, less = (full(1 / math.sqrt(share * one.budget)) for share in (1 - 5e-10, 1 - 2e-9))
+    assert one.cost(less) < one.cost(nearly) < one.budget
+    assert not one.allows(nearly)
+    one.spend(less)
+    assert one.cost(less) * (1 + 9e-10) < one.spent <= one.budget
+
+
 def test_threads_that_spend_at_once_stay_within_the_budget() -> None:
     """Each looks only after what the one before has taken."""
     one = budget(notion="gaussian")
@@ -278,7 +288,17 @@ def test_several_runs_may_each_be_paid_by_the_bound_that_is_best_for_it() -> Non
     quiet = full(30.0, steps=5000, step_size=0.5, smoothness=0.25, strong_convexity=0.1, diameter=2.0, released="last")
     loud = full(10.0)
     for order in (None, 5.0):
-        assert cost_of(dp.compose(quiet, loud), order) == pytest.approx(cost_of(quiet, order) + cost_of(loud, order), rel=1e-6)
+        together, each = cost_of(dp.compose(quiet, loud), order), cost_of(quiet, order) + cost_of(loud, order)
+        assert each * (1 + 9e-10) < together < each * (1 + 2e-9)  # a sum, which is rounded
+
+
+def test_a_selection_costs_no_more_than_all_of_its_candidates() -> None:
+    """To tell only the best one may cost more than to tell all of them, or less."""
+    for candidates, probability in (([full(1.0), full(100.0)], 0.99), ([full(50.0)] * 20, 0.1), ([full(8.0)] * 100, 0.1)):
+        one = dp.Selection(candidates, probability)
+        told = cost_of(dp.Runs(one.runs), 5.0)
+        assert cost_of(one, 5.0) <= told
+    assert cost_of(one, 5.0) < 0.5 * told
 
 
 @pytest.mark.parametrize("order", [None, 5.0])
