@@ -51,6 +51,12 @@ def test_a_contraction_holds_for_rows_that_are_as_curved_as_training_takes(m):
         assert true - Fraction(1, 2**52) <= Fraction(float(contraction(run, step))) <= true + Fraction(1, 2**51)
 
 
+@pytest.mark.parametrize("share", [1 + 1e-15, 1 + 1e-9, 1.2, 2.0])
+def test_longer_steps_than_that_expand(share):
+    run = dp.Run(n=9, sampling=dp.FullBatch(), steps=1, noise_multiplier=1.0, smoothness=0.5, strong_convexity=0.1)
+    assert float(contraction(run, 4 * share)) >= 2 * share - 1 > 1
+
+
 def slow_mu(run):
     """Every place of the record, every start, every step one by one."""
     scheme, steps = run.sampling, run.steps
@@ -173,7 +179,8 @@ def test_the_bound_stops_growing():
         ({"update": "post-processed"}, "not a plain gradient step"),
         ({"strong_convexity": None}, "State strong_convexity"),
         ({"smoothness": None, "strong_convexity": 0.0}, "smoothness is not stated"),
-        ({"step_size": 2.1}, "exceeds 2/smoothness = 2"),
+        ({"step_size": 2.1}, "exceeds 2/smoothness = 2:"),
+        ({"step_size": 4.1, "smoothness": 0.5, "strong_convexity": 0.0}, "exceeds 2/smoothness = 4:"),
         ({"sampling": dp.Poisson(15)}, "sampling Cyclic, OnePass, FullBatch"),
     ],
 )

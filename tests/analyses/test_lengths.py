@@ -72,6 +72,8 @@ def test_where_squares_leave_double_precision_composition_alone_is_left(sampling
         {"noise_multiplier": [5.0] * 499 + [1e105]},
         {"step_size": [1.0] * 499 + [1e105], "smoothness": 1e-106, "strong_convexity": 0.0, "l2": 0.0},
         {"step_size": [1.0] * 499 + [1e-120]},
+        {"clip_norm": 1e120},
+        {"clip_norm": 1e-120},
     ],
     ids=[
         "short diameter",
@@ -80,6 +82,8 @@ def test_where_squares_leave_double_precision_composition_alone_is_left(sampling
         "one step with much noise",
         "one long step",
         "one short step",
+        "large clip norm",
+        "small clip norm",
     ],
 )
 def test_one_length_out_of_range_is_enough(changes):
