@@ -57,6 +57,13 @@ def test_longer_steps_than_that_expand(share):
     assert float(contraction(run, 4 * share)) >= 2 * share - 1 > 1
 
 
+@pytest.mark.parametrize("step", [1e-3, 0.7, 30.0])
+def test_losses_that_are_not_convex_expand_by_what_training_takes(step):
+    run = dp.Run(n=9, sampling=dp.FullBatch(), steps=1, noise_multiplier=1.0, smoothness=0.7)
+    true = 1 + Fraction(step) * Fraction(0.7) * (1 + Fraction(checks._DOUBLE_ROUNDING))
+    assert true <= Fraction(float(contraction(run, step))) * (1 + Fraction(1, 2**51))
+
+
 def slow_mu(run):
     """Every place of the record, every start, every step one by one."""
     scheme, steps = run.sampling, run.steps
