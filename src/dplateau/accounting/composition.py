@@ -155,7 +155,7 @@ def _step_by_step(composition: Composition, delta: float) -> Enclosure:
     laws, rest = composition.laws, GaussianDP(composition.gaussian)
     if len(laws) > _LAWS:
         return Enclosure(0.0, math.inf)
-    share = delta / (sum(count for _, count in laws) + (composition.gaussian > 0)) * (1 - SLACK)
+    share = delta / (composition.steps + (composition.gaussian > 0)) * (1 - SLACK)
     lower = max(rest.epsilon(delta).lower, *(_single(law, delta).lower for law, _ in laws))
     upper = rest.epsilon(share).upper + math.fsum(count * _single(law, share).upper for law, count in laws)
     return Enclosure(lower, max(upper * (1 + SLACK), lower))
@@ -248,12 +248,10 @@ class ExactComposition(Guarantee):
 
     def _shortcut(self, composition: Composition, delta: float) -> Enclosure | None:
         """The answer for one step, and for steps that nobody can tell apart."""
-        terms = composition.terms
         with suppress(ArithmeticError, ValueError):
             if composition.alone is not None:
                 return self._alone(composition.alone, composition, delta)
-            # Two runs cannot be told apart by more than the sum of the steps' total variations.
-            if not composition.gaussian and sum(term.variation() for term in terms) * (1 + SLACK) <= delta:
+            if not composition.gaussian and composition.variation() <= delta:
                 return Enclosure(0.0, 0.0)
         return None
 

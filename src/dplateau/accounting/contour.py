@@ -284,14 +284,17 @@ def line_at(composition: Composition, epsilon: float) -> Line:
 @np.errstate(all="ignore")
 def contour_epsilon(composition: Composition, delta: float) -> Enclosure:
     """The least ``epsilon >= 0`` at which the composition has the given delta, enclosed."""
-    axis = RealAxis(composition)
-    c = saddle_delta(axis, math.log(delta))
-    found = _read(_line(composition, axis, (c, saddle_epsilon(c, axis(c)[1]), math.log(delta))), axis, delta)
+    axis, log_delta = RealAxis(composition), math.log(delta)
+    c = saddle_delta(axis, log_delta)
+
+    def around(epsilon: float) -> Enclosure:
+        return _read(_line(composition, axis, (c, epsilon, log_delta)), axis, delta)
+
+    found = around(saddle_epsilon(c, axis(c)[1]))
     if found.width > WIDTH:
         # The saddle point's epsilon was far from the true one: a line that is made for this one does better.
         with suppress(TooSlowError):
-            again = _read(_line(composition, axis, (c, found.upper, math.log(delta))), axis, delta)
-            return Enclosure(max(found.lower, again.lower), min(found.upper, again.upper))
+            return found.meet(around(found.upper))
     return found
 
 

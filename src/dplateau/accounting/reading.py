@@ -52,10 +52,10 @@ class Reading:
 
     @cached_property
     def most(self) -> float:
-        """Two runs cannot be told apart by more than the sum of the steps' total variations."""
+        """delta at 0 is no more, so at no epsilon."""
         if not self.composition.gaussian:
             with suppress(ArithmeticError, ValueError):
-                return min(sum(term.variation() for term in self.composition.terms) * (1 + SLACK), 1.0)
+                return min(self.composition.variation(), 1.0)
         return 1.0
 
     @np.errstate(all="ignore")  # What overflows is caught as not finite.

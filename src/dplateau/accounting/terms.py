@@ -11,7 +11,7 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from dplateau.accounting.gaussian import ULP, Array
+from dplateau.accounting.gaussian import SLACK, ULP, Array
 from dplateau.accounting.nodes import Nodes
 from dplateau.accounting.privacy_loss import StepLaw, TooSlowError
 
@@ -250,6 +250,10 @@ class Composition:
     def on_points(self) -> bool:
         """Whether a law has no contour."""
         return any(term.on_points for term in self.terms)
+
+    def variation(self) -> float:
+        """A bound on the sum of the total variations of these steps, rounded up: no two runs can be told apart by more."""
+        return sum(term.variation() for term in self.terms) * (1 + SLACK)
 
     @property
     def laws(self) -> list[tuple[StepLaw, int]]:
