@@ -152,10 +152,11 @@ def test_a_tilt_before_the_saddle_point_is_shorter_where_moments_explode() -> No
     assert short < 0.95 * c == 0.95 * lattices.c
     assert near < lattices.period / 2
     # Both lattices are right, and the one with the shorter period says less too much.
-    far = lattices.above(2**15).epsilon(delta)
+    far = lattices.tail(2**15, above=True).epsilon(delta)
     lattices.exact = True
     lattices.tune(rough, c, epsilon, math.log(delta))
-    assert lattices.below(2**17).epsilon(delta) < lattices.above(2**15).epsilon(delta) < far
+    below, above = lattices.tail(2**17, above=False), lattices.tail(2**15, above=True)
+    assert below.epsilon(delta) < above.epsilon(delta) < far
 
 
 def test_many_steps_are_tilted_at_the_saddle_point() -> None:
@@ -192,7 +193,7 @@ def test_both_sides_hold_far_from_where_a_lattice_is_tilted_whatever_the_period(
             c = saddle_delta(rough.cumulants, target)
             lattices.tune(rough, c, saddle_epsilon(c, rough.cumulants(c)[1]), target)
         lattices.period *= share
-        below, above = lattices.below(2**13), lattices.above(2**13)
+        below, above = (lattices.tail(2**13, above=side) for side in (False, True))
         for epsilon in np.linspace(max(float(below.e[1]), 0.01), lattices.epsilon, 25).tolist():
             truth = gdp_delta(mu, epsilon)
             assert below.delta(epsilon) <= truth * (1 + 1e-9), (delta, epsilon)

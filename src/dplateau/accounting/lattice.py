@@ -258,13 +258,15 @@ class Lattices:
             raise TooSlowError
         self.epsilon = epsilon
 
-    def below(self, size: int) -> Tail:
-        """The profile from below."""
-        return self.laws(tangents, self.period / size).tail(self.c, self.epsilon, size, self.factor, above=False, left=self.left)
+    def tune_at(self, epsilon: float, target: float) -> None:
+        """Tilt where the saddle point is epsilon, as a coarse lattice sees it."""
+        rough = self.laws(dots, self.coarse)
+        self.tune(rough, around(rough, epsilon), epsilon, target)
 
-    def above(self, size: int) -> Tail:
-        """The profile from above."""
-        return self.laws(dots, self.period / size).tail(self.c, self.epsilon, size, self.factor, above=True, left=self.left)
+    def tail(self, size: int, *, above: bool) -> Tail:
+        """The profile from above or from below, on so many points."""
+        total = self.laws(dots if above else tangents, self.period / size)
+        return total.tail(self.c, self.epsilon, size, self.factor, above=above, left=self.left)
 
 
 def around(rough: Convolution, epsilon: float) -> float:
@@ -278,7 +280,7 @@ def rough_lattice_epsilon(composition: Composition, delta: float, width: float =
     """About epsilon, for searches: two small lattices say too much by the squares of their steps."""
     size = _FEWEST if width > WIDTH else 2 * _FEWEST
     lattices = _tuned(composition, delta, width, _POINTS_OF_SEARCH)
-    first, second = (lattices.above(points).epsilon(delta) for points in (size, 2 * size))
+    first, second = (lattices.tail(points, above=True).epsilon(delta) for points in (size, 2 * size))
     if first - second > _COARSE * second:  # They say little: the contour says more, where it is fast.
         with suppress(ArithmeticError, ValueError):
             return contour_epsilon(composition, delta).upper
@@ -321,7 +323,7 @@ def _end(
             continue
         try:
             last = size
-            found = max((lattices.above if above else lattices.below)(size).epsilon(delta), 0.0)
+            found = max(lattices.tail(size, above=above).epsilon(delta), 0.0)
         except (TooSlowError, OverflowError):
             continue
         gained, best = sign * (best - found), min(best, found) if above else max(best, found)
@@ -334,8 +336,7 @@ def _end(
         if missed or (above and best < 0.9 * lattices.epsilon and more < 0.1 * best):
             # Of few steps the saddle point says little: a tilt around what was found has less rounding there.
             with suppress(TooSlowError, OverflowError, ValueError):
-                rough = lattices.laws(dots, lattices.coarse)
-                lattices.tune(rough, around(rough, best), best, math.log(delta))
+                lattices.tune_at(best, math.log(delta))
         # Not too far at once: where rounding counts a middle size is the best.
         most = _FARTHER if width <= WIDTH else _FARTHEST
         before, wanted = size, size * min(math.sqrt(more / near), most) if before else 0.0
@@ -349,9 +350,8 @@ def lattice_at_most(composition: Composition, epsilon: float, delta: float) -> b
     try:
         lattices.aim(math.log(delta))
         for _ in range(2):
-            rough = lattices.laws(dots, lattices.coarse)
-            lattices.tune(rough, around(rough, epsilon), epsilon, math.log(delta))
-        return lattices.above(_FEWEST).delta(epsilon) <= delta
+            lattices.tune_at(epsilon, math.log(delta))
+        return lattices.tail(_FEWEST, above=True).delta(epsilon) <= delta
     except (ArithmeticError, ValueError):
         return False
 
@@ -388,7 +388,7 @@ def tails_at(composition: Composition, epsilon: float, width: float = WIDTH, flo
         if size * len(lattices.steps) > MOST:
             break
         with suppress(TooSlowError, OverflowError):
-            tails.sides += [lattices.below(size), lattices.above(size)]
+            tails.sides += [lattices.tail(size, above=above) for above in (False, True)]
             best = tails(epsilon)
             if best.upper <= floor or best.width <= width * min(lattices.c, 1.0) * best.upper:
                 break
