@@ -68,11 +68,11 @@ class Grids:
 
     def _grid(self, c: float) -> EpochMoments:
         needed = self.least_gap + (1 + 1.5 * c if self.present else 0)
-        n = next((n for n in _ORDERS if n >= needed), math.inf)
-        if not n < math.inf:
+        n = next((n for n in _ORDERS if n >= needed), None)
+        if n is None:
             raise TooSlowError
         most = min(1 + 3 * c, n - _GAP) if self.present else 1 + 3 * c
-        return EpochMoments(self.parts, self.batches, int(n), 1 + c, most, present=self.present)
+        return EpochMoments(self.parts, self.batches, n, 1 + c, most, present=self.present)
 
 
 @lru_cache(maxsize=16)
@@ -117,12 +117,10 @@ class Epochs(Repeated):
     @property
     def greatest(self) -> float:
         used = sum(count for _, count in self.parts)
+        if self.present or used == self.batches:
+            return math.inf
         # Without a difference: where next to no batch is used, or all but a few, that has few digits.
-        return (
-            math.inf
-            if self.present or used == self.batches
-            else self.count * math.log1p(used / (self.batches - used)) * (1 + 1e-12)
-        )
+        return self.count * math.log1p(used / (self.batches - used)) * (1 + 1e-12)
 
     def variation(self) -> float:
         # E (S - 1)_+ is half of E |S - 1|, and no more than that of one batch.

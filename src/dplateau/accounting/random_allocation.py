@@ -70,33 +70,20 @@ class _Ratio(NamedTuple):
     error: float
 
 
-class _Sum(NamedTuple):
-    """Values in ascending order, their masses, shape (k,), the mass at 0, the mean at infinity, and a bound on relative errors."""
-
-    value: Array
-    mass: Array
-    zero: float = 0.0
-    infinite: float = 0.0
-    error: float = 0.0
-
-
-def _sum(parts: Parts, constant: int, fine: float, *, safe: bool) -> _Sum:
-    """The sum, rounded one way; or about, where it is to search with."""
-    if fine == ABOUT:
-        return _Sum(*log_normal_sum(parts, constant))
-    law = sum_of_log_normals(parts, constant, above=safe, fine=fine)
-    return _Sum(*law.table(), law.zero, law.infinite, law.error)
-
-
 @lru_cache(maxsize=64)
 def _ratio(parts: Parts, batches: int, fine: float, *, safe: bool) -> _Ratio:
-    law = _sum(parts, batches - sum(count for _, count in parts), fine, safe=safe)
-    x, mass, zero, infinite = law.value / batches, law.mass, law.zero, law.infinite / batches
+    constant = batches - sum(count for _, count in parts)
+    if fine == ABOUT:
+        (value, mass), zero, infinite, error = log_normal_sum(parts, constant), 0.0, 0.0, 0.0
+    else:
+        law = sum_of_log_normals(parts, constant, above=safe, fine=fine)
+        (value, mass), zero, infinite, error = law.table(), law.zero, law.infinite / batches, law.error
+    x = value / batches
     right, left = np.cumsum(mass[::-1])[::-1], zero + np.cumsum(mass)
     gap = np.diff(x)
     above = infinite + np.append(np.cumsum((gap * right[1:])[::-1])[::-1], 0.0)
     below = zero * x[0] + np.append(0.0, np.cumsum(gap * left[:-1]))
-    return _Ratio(x, mass, above, below, right, left, np.cumsum(mass * x), zero, infinite, law.error)
+    return _Ratio(x, mass, above, below, right, left, np.cumsum(mass * x), zero, infinite, error)
 
 
 @dataclass(frozen=True)
@@ -309,9 +296,7 @@ def allocations(run: Run, *, safe: bool, fine: float = FINE) -> tuple[Compositio
     """
     batches = run.sampling.epoch_length(run.n)
     terms, replacing = _epochs(run, batches, safe=safe), run.adjacency == "replace"
-
     whole = [(parts, count) for parts, count in terms if sum(used for _, used in parts) == batches]
-
     deviation = math.sqrt(max(sum(count * spread(parts, batches) for parts, count in terms), _NEVER))
 
     def law(kind: Callable[..., _Allocated], parts: Parts) -> _Allocated:
