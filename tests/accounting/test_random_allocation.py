@@ -319,7 +319,8 @@ def test_both_sides_of_a_run_are_dominated_or_dominate() -> None:
 
 def test_runs_compose() -> None:
     once, twice = dp.account(run(1.0), 1e-5), dp.account(run(1.0, epochs=2), 1e-5)
-    assert dp.account(dp.compose(run(1.0), run(1.0)), 1e-5).epsilon == pytest.approx(twice.epsilon, abs=2e-4)
+    # By moments too, not by sums in the convex order, whose upper end is 3e-5 of it higher.
+    assert dp.account(dp.compose(run(1.0), run(1.0)), 1e-5).epsilon == pytest.approx(twice.epsilon, rel=1e-6)
     full = run(1.0).replace(sampling=dp.FullBatch(), noise_multiplier=200.0)
     mixed = dp.account(dp.compose(run(1.0), full), 1e-5)
     assert max(once.epsilon, dp.account(full, 1e-5).epsilon) < mixed.epsilon < once.epsilon + dp.account(full, 1e-5).epsilon

@@ -9,8 +9,9 @@ dominating pairs.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar, Final
 
@@ -37,14 +38,13 @@ def merged(parts: Sequence[tuple[Composition, ...]]) -> tuple[Composition, ...]:
 
 
 def _joined(compositions: Sequence[Composition]) -> Composition:
-    counts: dict[object, tuple[Repeated, int]] = {}
-    families: list[Term] = []
+    counts, families = Counter[Repeated](), list[Term]()
     for term in (term for composition in compositions for term in composition.terms):
         if isinstance(term, Repeated):
-            counts[type(term.law), term.law] = (term, counts.get((type(term.law), term.law), (term, 0))[1] + term.count)
+            counts[replace(term, count=1)] += term.count
         else:
             families.append(term)
-    repeated = [Repeated(term.law, count) for term, count in counts.values()]
+    repeated = (replace(one, count=count) for one, count in counts.items())
     return Composition((*repeated, *families), math.hypot(*(composition.gaussian for composition in compositions)))
 
 
