@@ -14,17 +14,21 @@ import pytest
 from scipy.stats import beta
 
 import dplateau as dp
-from dplateau.accounting import Enclosure, ExactComposition, compositions, contour, gdp_delta, gdp_epsilon
+from dplateau.accounting import Enclosure, ExactComposition, GaussianDP, Guarantee, compositions, contour, gdp_delta, gdp_epsilon
+from dplateau.accounting.advanced import AdvancedComposition
 from dplateau.accounting.amplified import Amplified
 from dplateau.accounting.composition import _step_by_step
 from dplateau.accounting.contour import Line, RealAxis, at_most, contour_epsilon, line_at
 from dplateau.accounting.empty_place import EmptyOrPresent, PresentOrEmpty
 from dplateau.accounting.gaussian import log_gdp_delta
 from dplateau.accounting.lattice import lattice_epsilon
+from dplateau.accounting.mixture import MixtureOfGaussianDP
 from dplateau.accounting.privacy_loss import PoissonAdd, PoissonRemove, PoissonReplace, StepLaw, TooSlowError
 from dplateau.accounting.renyi import RenyiDP
+from dplateau.accounting.selection import Selected
 from dplateau.accounting.slack import WithSlack
 from dplateau.accounting.terms import Composition, Repeated
+from dplateau.accounting.zcdp import ZeroConcentratedDP
 
 from . import reference
 
@@ -118,6 +122,27 @@ def test_numbers_in_half_precision_round_nothing() -> None:
         for one in (guarantee, WithSlack(guarantee, 1e-8), renyi):
             assert one.epsilon(rough) == one.epsilon(delta)
             assert one.delta(np.float16(0.5)) == one.delta(0.5)
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32])
+@pytest.mark.parametrize(
+    "guarantee",
+    [
+        GaussianDP(1.0),
+        MixtureOfGaussianDP((0.5, 1.0), (0.3, 0.7)),
+        ZeroConcentratedDP(0.5),
+        Selected((GaussianDP(0.5),) * 3, 0.5),
+        AdvancedComposition(np.array([0.01]), np.array([1.0]), np.array([100.0])),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_no_guarantee_rounds_as_the_number_it_is_asked_with_does(guarantee: Guarantee, kind: type[np.floating]) -> None:
+    """In single precision delta of zCDP was up to 2e-7 of itself too small."""
+    for asked in (1.3e-4, 0.01, 0.3):
+        delta, epsilon = kind(asked), kind(10 * asked)
+        assert guarantee.epsilon(delta) == guarantee.epsilon(float(delta))
+        assert guarantee.upper(delta) == guarantee.upper(float(delta))
+        assert guarantee.delta(epsilon) == guarantee.delta(float(epsilon))
 
 
 def test_delta_at_no_epsilon_is_not_known() -> None:

@@ -81,7 +81,7 @@ class AdvancedComposition(Guarantee):
         return AdvancedComposition(*(np.concatenate([getattr(one, name) for one in all_of]) for name in ("rate", "gap", "count")))
 
     def epsilon(self, delta: float) -> Enclosure:
-        _, least = minimum(lambda share: self._at(delta, share), 0.01, 0.99, xtol=1e-3)
+        _, least = minimum(lambda share: self._at(float(delta), share), 0.01, 0.99, xtol=1e-3)
         return Enclosure(0.0, least * (1 + _ROOM) if least < _LARGEST else math.inf)
 
     def _at(self, delta: float, share: float) -> float:
@@ -98,6 +98,7 @@ class AdvancedComposition(Guarantee):
 
     def delta(self, epsilon: float) -> Enclosure:
         """The inverse of ``epsilon``, looked up once more."""
+        epsilon = float(epsilon)
 
         def excess(log_delta: float) -> float:
             return self.epsilon(math.exp(log_delta)).upper - epsilon

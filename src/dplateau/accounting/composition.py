@@ -109,6 +109,7 @@ class GaussianDP(Guarantee):
         return self.parameter if self.below is None else self.below
 
     def epsilon(self, delta: float) -> Enclosure:
+        delta = float(delta)  # as in ``ExactComposition``
         # Where delta hardly falls, or epsilon is next to 0, a rounding of delta is more than a share of epsilon.
         least, value = gdp_epsilon(self.lower_mu, delta * (1 + SLACK)), gdp_epsilon(self.parameter, delta * (1 - SLACK))
         return Enclosure(least * (1 - SLACK), value * (1 + SLACK))

@@ -49,12 +49,14 @@ class MixtureOfGaussianDP(Guarantee):
         return root(lambda e: max(self._log_delta(mus, e) - target, -1e3), 0.0, high * (1 + 1e-9) + 1e-12)
 
     def epsilon(self, delta: float) -> Enclosure:
-        upper, mus = self.upper(delta), self.lower_mus
+        delta, mus = float(delta), self.lower_mus
+        upper = self.upper(delta)
         if not upper < math.inf:
             return Enclosure(0.0, math.inf)
         return Enclosure(min(self._epsilon(mus, delta) * (1 - SLACK), self._epsilon(mus, delta * (1 + SLACK))), upper)
 
     def upper(self, delta: float) -> float:
+        delta = float(delta)
         # Where delta hardly falls, or epsilon is next to 0, a rounding of delta is more than a share of epsilon.
         return max(self._epsilon(self.mus, delta) * (1 + SLACK), self._epsilon(self.mus, delta * (1 - SLACK)))
 

@@ -39,6 +39,7 @@ class RenyiCurve(Guarantee):
         return math.inf if outside > 0 else bound
 
     def epsilon(self, delta: float) -> Enclosure:
+        delta = float(delta)
 
         def at(order: float) -> float:
             bound, outside = self.point(order, delta)
@@ -50,7 +51,7 @@ class RenyiCurve(Guarantee):
         return Enclosure(0.0, least * (1 + _ROUNDING) + (_ROUNDING if least else 0.0) if least < LARGEST else math.inf)
 
     def delta(self, epsilon: float) -> Enclosure:
-        allowed, value = 1e-9, 1.0
+        epsilon, allowed, value = float(epsilon), 1e-9, 1.0
         for _ in range(2):  # What the divergence may leave out is first guessed, then fitted to the delta that was found.
 
             def at(order: float, allowed: float = allowed) -> float:
