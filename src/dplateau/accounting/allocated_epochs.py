@@ -13,7 +13,7 @@ import numpy as np
 from dplateau.accounting.epoch_moments import EpochMoments
 from dplateau.accounting.gaussian import Array
 from dplateau.accounting.privacy_loss import TooSlowError
-from dplateau.accounting.replaced_epoch import Parts
+from dplateau.accounting.replaced_epoch import Parts, used
 from dplateau.accounting.terms import Cumulants, Repeated
 
 _ORDERS: Final = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
@@ -116,11 +116,11 @@ class Epochs(Repeated):
 
     @property
     def greatest(self) -> float:
-        used = sum(count for _, count in self.parts)
-        if self.present or used == self.batches:
+        some, rest = used(self.parts), self.batches - used(self.parts)
+        if self.present or not rest:
             return math.inf
         # Without a difference: where next to no batch is used, or all but a few, that has few digits.
-        return self.count * math.log1p(used / (self.batches - used)) * (1 + 1e-12)
+        return self.count * math.log1p(some / rest) * (1 + 1e-12)
 
     def variation(self) -> float:
         # E (S - 1)_+ is half of E |S - 1|, and no more than that of one batch.
@@ -145,7 +145,7 @@ class Epochs(Repeated):
     def _fall(self) -> float:
         """Minus log of the transform's modulus falls with the square of the frequency at least so fast."""
         # Along the vector of the z_j all normal numbers move log S alike: a normal part of it, independent of the rest.
-        whole, least = sum(count for _, count in self.parts) == self.batches, min(mu for mu, _ in self.parts)
+        whole, least = used(self.parts) == self.batches, min(mu for mu, _ in self.parts)
         fall = self.count * least**2 / (2 * sum(count * (least / mu) ** 2 for mu, count in self.parts))
         return fall * (1 - 1e-12) if whole else 0.0
 

@@ -24,7 +24,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from dplateau.accounting.gaussian import ULP, Array
+from dplateau.accounting.gaussian import ULP, Array, sums_from
 from dplateau.accounting.privacy_loss import TooSlowError
 
 FINE: Final = 1 / 256
@@ -51,6 +51,12 @@ _MOST: Final = 1 << 21
 """Greatest number of points of one spacing."""
 _SPAN: Final = 1e100
 """Greatest ratio of the largest number to the least."""
+
+
+def excess_at(x: Array, mass: Array, infinite: float) -> tuple[Array, Array]:
+    """The mass from each point x on, and ``E (V - x)_+`` there; the points ascend, and ``infinite`` is the mean at infinity."""
+    right = sums_from(mass)
+    return right, infinite + np.append(sums_from(np.diff(x) * right[1:]), 0.0)
 
 
 @lru_cache
@@ -279,7 +285,7 @@ def _aligned(pieces: list[tuple[float, float, int]]) -> Iterator[Span]:
     for i, (start, end, scale) in enumerate(pieces):
         first, last = max(scale, scales[max(i - 1, 0)]), max(scale, scales[min(i + 1, len(pieces) - 1)])
         begin = math.floor(math.ldexp(start, -first)) << (first - scale)
-        stop = math.floor(math.ldexp(end, -last)) + (i + 1 == len(pieces)) << (last - scale)
+        stop = (math.floor(math.ldexp(end, -last)) + (i + 1 == len(pieces))) << (last - scale)
         if stop > begin:
             yield Span(scale, begin, stop)
 

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from scipy.special import log_ndtr
 
-from dplateau.accounting.gaussian import ULP, Array, log_gdp_delta
+from dplateau.accounting.gaussian import ULP, Array, log_gdp_delta, sums_from
 from dplateau.accounting.privacy_loss import CLOSED, FAR, StepLaw, TooSlowError
 from dplateau.accounting.roots import isotonic
 from dplateau.accounting.terms import Composition
@@ -89,7 +89,7 @@ def norms_from(mass: Array, fall: float) -> Array:
     vanish, and their norms must not, since they bound errors.
     """
     series = mass * ((1 + 1e-12) / math.sqrt(-math.expm1(-2 * fall)))
-    return np.where(mass < _SQUARED, series, np.sqrt(np.cumsum((mass**2)[::-1])[::-1]))
+    return np.where(mass < _SQUARED, series, np.sqrt(sums_from(mass**2)))
 
 
 def _profile(step: Step, e: Array, sign: float) -> Array:

@@ -22,7 +22,7 @@ from scipy.special import digamma, gammaln, log_ndtr, loggamma, polygamma, xlogy
 from dplateau.accounting.fourier_sums import repeated
 from dplateau.accounting.gaussian import LOG_SQRT_2PI, ULP, Array, log_expm1
 from dplateau.accounting.privacy_loss import TooSlowError
-from dplateau.accounting.replaced_epoch import Parts
+from dplateau.accounting.replaced_epoch import Parts, used
 from dplateau.accounting.roots import root
 
 _LOG_TOLERANCE: Final = -45.0
@@ -68,7 +68,7 @@ def whole_moments(parts: Parts, batches: int, most: int = POWERS[0]) -> Array:
         top = term.max(axis=1)
         return top + np.log(np.exp(term - top[:, None]).sum(axis=1))
 
-    total = xlogy(t, (batches - sum(count for _, count in parts)) / batches) - factorial
+    total = xlogy(t, (batches - used(parts)) / batches) - factorial
     for mu, count in parts:
         total = plus(total, repeated(t * (t - 1) * mu**2 / 2 - t * math.log(batches) - factorial, count, plus))
     rounding = np.maximum.accumulate(np.maximum(size, np.abs(total))) + factorial + t + 8
@@ -77,10 +77,10 @@ def whole_moments(parts: Parts, batches: int, most: int = POWERS[0]) -> Array:
 
 def small_moments(parts: Parts, batches: int, power: Array, less: int = 0) -> Array:
     """Bounds on ``log E S^t`` for t < 0, where so many batches are taken away: a mean is at least the root of the product."""
-    used, left = sum(count for _, count in parts) - less, batches - less
+    some, left = used(parts) - less, batches - less
     if not left:
         return np.full(power.shape, math.inf)
-    of_mean = used / left * power * (power / left - 1) * max(mu for mu, _ in parts) ** 2 / 2
+    of_mean = some / left * power * (power / left - 1) * max(mu for mu, _ in parts) ** 2 / 2
     return of_mean - power * math.log(batches / left)
 
 
@@ -207,7 +207,7 @@ class EpochMoments:
 
     def _summed(self) -> _Law:
         n, log_s, single = self.n, self.points, [self._one(mu) for mu, _ in self.parts]
-        rest = np.exp(log_s) * ((self.batches - sum(count for _, count in self.parts)) / self.batches)
+        rest = np.exp(log_s) * ((self.batches - used(self.parts)) / self.batches)
         counts = [count for _, count in self.parts]
         # P(N = m) is divided by P(N = 0)^(1 - m/n): no number overflows, and P(N = n) is what it is.
         log_zero = np.sum([count * one.log_zero for one, count in zip(single, counts, strict=True)], axis=0) - rest

@@ -140,6 +140,11 @@ def gdp_mu(epsilon: float, delta: float) -> float:
     return root(lambda m: float(log_gdp_delta(m, epsilon)) - target, low, high)
 
 
+def sums_from(x: Array) -> Array:
+    """The sums from each place on."""
+    return np.cumsum(x[::-1])[::-1]
+
+
 def log_expm1(x: Array) -> Array:
     """``log(e^x - 1)`` for ``x`` >= 0, however large."""
     with np.errstate(divide="ignore"):

@@ -21,7 +21,7 @@ import numpy as np
 from dplateau.accounting.contour import WIDTH, contour_epsilon, log_saddle_delta, saddle, saddle_delta, saddle_epsilon
 from dplateau.accounting.dotted import LEAST, Law, Step, beyond, dots, norms_from, steps_of, tangents
 from dplateau.accounting.enclosure import Enclosure
-from dplateau.accounting.gaussian import ULP, Array
+from dplateau.accounting.gaussian import ULP, Array, sums_from
 from dplateau.accounting.privacy_loss import TooSlowError
 from dplateau.accounting.terms import Composition
 
@@ -195,10 +195,10 @@ class Convolution:
         e, p, missed, constant = e[:last], p[:last], missed[:last], constant[:last]
         if not e.size:
             raise TooSlowError
-        s1 = np.cumsum(p[::-1])[::-1] + beyond
-        s2 = np.cumsum((p * np.exp(-e))[::-1])[::-1] + other * (1 + 8 * ULP)
+        s1 = sums_from(p) + beyond
+        s2 = sums_from(p * np.exp(-e)) + other * (1 + 8 * ULP)
         # Each of the two sums is off by at most a rounding of every partial sum; exp(epsilon) s2 is never above s1.
-        s1 = s1 + constant + event * (1 - 8 * ULP) + sign * 3 * ULP * np.cumsum(s1[::-1])[::-1]
+        s1 = s1 + constant + event * (1 - 8 * ULP) + sign * 3 * ULP * sums_from(s1)
         s1 = s1 + sign * missed
         end = beyond + constant[-1] + event - math.exp(float(e[-1])) * other
         at_points = np.append(s1[1:] - np.exp(e[:-1]) * s2[1:], end)

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from scipy.special import ndtr, roots_legendre
 
-from dplateau.accounting.convex_order import CLOSE, FINE, LONGEST, Block, Law, Span, lattices
+from dplateau.accounting.convex_order import CLOSE, FINE, LONGEST, Block, Law, Span, excess_at, lattices
 from dplateau.accounting.gaussian import LOG_SQRT_2PI, ULP, Array
 from dplateau.accounting.privacy_loss import TooSlowError
 
@@ -217,10 +217,8 @@ def sum_of_sinhs(parts: tuple[tuple[float, int], ...], shift: float, *, above: b
     """
     total = reduce(add, (_sinhs(mu, shift, count, above=above) for mu, count in parts))
     x, mass = total.table()
-    right = np.cumsum(mass[::-1])[::-1]
-    beyond = total.infinite + np.append(np.cumsum((np.diff(x) * right[1:])[::-1])[::-1], 0.0)
     error = total.error + 4 * ULP * (x.size + 4)
-    return Excess(x, right, beyond, total.infinite, error if above else -error)
+    return Excess(x, *excess_at(x, mass, total.infinite), total.infinite, error if above else -error)
 
 
 @lru_cache(maxsize=64)

@@ -24,14 +24,14 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from dplateau.accounting.allocated_epochs import Epochs, spread
-from dplateau.accounting.convex_order import FINE
+from dplateau.accounting.convex_order import FINE, excess_at
 from dplateau.accounting.epoch_moments import POWERS, small_moments, whole_moments
 from dplateau.accounting.fourier_sums import log_normal_sum
 from dplateau.accounting.gaussian import ULP, Array, symmetric_log_delta
 from dplateau.accounting.log_normal_sums import sum_of_log_normals
 from dplateau.accounting.nodes import Nodes
 from dplateau.accounting.privacy_loss import StepLaw, TooSlowError
-from dplateau.accounting.replaced_epoch import MOST, Parts, gaussian_part, replaced, replaced_below, told_apart
+from dplateau.accounting.replaced_epoch import MOST, Parts, gaussian_part, replaced, replaced_below, told_apart, used
 from dplateau.accounting.terms import Composition, Repeated
 from dplateau.spec import Run
 from dplateau.spec.schedule import constant, is_constant
@@ -72,17 +72,15 @@ class _Ratio(NamedTuple):
 
 @lru_cache(maxsize=64)
 def _ratio(parts: Parts, batches: int, fine: float, *, safe: bool) -> _Ratio:
-    constant = batches - sum(count for _, count in parts)
+    constant = batches - used(parts)
     if fine == ABOUT:
         (value, mass), zero, infinite, error = log_normal_sum(parts, constant), 0.0, 0.0, 0.0
     else:
         law = sum_of_log_normals(parts, constant, above=safe, fine=fine)
         (value, mass), zero, infinite, error = law.table(), law.zero, law.infinite / batches, law.error
     x = value / batches
-    right, left = np.cumsum(mass[::-1])[::-1], zero + np.cumsum(mass)
-    gap = np.diff(x)
-    above = infinite + np.append(np.cumsum((gap * right[1:])[::-1])[::-1], 0.0)
-    below = zero * x[0] + np.append(0.0, np.cumsum(gap * left[:-1]))
+    (right, above), left = excess_at(x, mass, infinite), zero + np.cumsum(mass)
+    below = zero * x[0] + np.append(0.0, np.cumsum(np.diff(x) * left[:-1]))
     return _Ratio(x, mass, above, below, right, left, np.cumsum(mass * x), zero, infinite, error)
 
 
@@ -296,7 +294,7 @@ def allocations(run: Run, *, safe: bool, fine: float = FINE) -> tuple[Compositio
     """
     batches = run.sampling.epoch_length(run.n)
     terms, replacing = _epochs(run, batches, safe=safe), run.adjacency == "replace"
-    whole = [(parts, count) for parts, count in terms if sum(used for _, used in parts) == batches]
+    whole = [(parts, count) for parts, count in terms if used(parts) == batches]
     deviation = math.sqrt(max(sum(count * spread(parts, batches) for parts, count in terms), _NEVER))
 
     def law(kind: Callable[..., _Allocated], parts: Parts) -> _Allocated:

@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 from scipy.special import erf
 
-from dplateau.accounting.gaussian import Array
+from dplateau.accounting.gaussian import Array, sums_from
 
 _FINE: Final = 4096
 """A block adds at least the variance ``(diameter / 64)^2``: what the projection would do within a block is not counted on."""
@@ -190,7 +190,7 @@ def _blocks(steps: Steps, enough: float) -> Iterator[tuple[int, float, float, fl
     while last:
         first = int(np.searchsorted(total, total[last] - enough, side="right")) - 1
         first = min(max(first, 0, int(np.searchsorted(grown, grown[last] - _LARGE))), last - 1)
-        after = np.append(np.cumsum(logs[first + 1 : last][::-1])[::-1], 0.0)
+        after = np.append(sums_from(logs[first + 1 : last]), 0.0)
         later, count = np.exp(after), last - first
         up = _room(count)
         yield (

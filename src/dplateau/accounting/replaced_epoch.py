@@ -53,6 +53,11 @@ _CLOSED, _ROUNDING, _AHEAD = 1e-9, 1e-12, 32 * ULP
 """Relative room for differences of closed forms; for roundings besides; how much further out a bound counts, as a share."""
 
 
+def used(parts: Parts) -> int:
+    """How many batches of an epoch are used."""
+    return sum(count for _, count in parts)
+
+
 def gaussian_part(parts: Parts) -> float:
     """The mu of the sum of an epoch's noisy gradients, one record replaced: no epoch in which all batches are used costs less."""
     least = min(mu for mu, _ in parts)
@@ -63,8 +68,8 @@ def told_apart(parts: Parts, batches: int) -> float:
     """The mu of a Gaussian mechanism that no epoch costs more than, one record replaced: the two records are in different batches,
     if there are several.
     """
-    used = sorted(mu for mu, count in parts for _ in range(min(count, 2)))
-    return math.hypot(*used[-2:]) * (1 + 4 * ULP) if batches > 1 else 2 * used[-1]
+    mus = sorted(mu for mu, count in parts for _ in range(min(count, 2)))
+    return math.hypot(*mus[-2:]) * (1 + 4 * ULP) if batches > 1 else 2 * mus[-1]
 
 
 class _Profile:
@@ -74,7 +79,7 @@ class _Profile:
     """
 
     def __init__(self, parts: Parts, batches: int) -> None:
-        self.parts, self.batches, self.rest = parts, batches, batches - sum(count for _, count in parts)
+        self.parts, self.batches, self.rest = parts, batches, batches - used(parts)
         self.mu, self.without_sampling = gaussian_part(parts), told_apart(parts, batches)
         self.laws: dict[float, Excess] = {}
         self.log_delta: dict[float, float] = {}
