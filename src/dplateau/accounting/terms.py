@@ -120,8 +120,8 @@ class Term(ABC):
 
     @property
     def on_points(self) -> bool:
-        """Whether a law has no contour."""
-        return any(one.law.on_points for one in self.repeated)
+        """Whether the law has no contour; those of families have one."""
+        return False
 
     @abstractmethod
     def variation(self) -> float:
@@ -180,6 +180,10 @@ class Repeated(Term):
     @property
     def repeated(self) -> list[Repeated]:
         return [self]
+
+    @property
+    def on_points(self) -> bool:
+        return self.law.on_points
 
     def variation(self) -> float:
         return self.count * sum(self.law.closed(0.0))
