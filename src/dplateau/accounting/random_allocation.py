@@ -15,10 +15,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -297,17 +296,18 @@ def allocations(run: Run, *, safe: bool, fine: float = FINE) -> tuple[Compositio
     whole = [(parts, count) for parts, count in terms if used(parts) == batches]
     deviation = math.sqrt(max(sum(count * spread(parts, batches) for parts, count in terms), _NEVER))
 
-    def law(kind: Callable[..., _Allocated], parts: Parts) -> _Allocated:
-        return kind(1 / batches, max(mu for mu, _ in parts), 0.0, parts, batches, safe, fine)
-
-    def composed(kind: Callable[..., _Allocated]) -> Composition:
+    def composed(kind: type[_Allocated], **points: int) -> Composition:
+        laws = [
+            (kind(1 / batches, max(mu for mu, _ in parts), 0.0, parts, batches, safe, fine, **points), count)
+            for parts, count in terms
+        ]
+        if fine == ABOUT or kind is AllocationReplace:
+            return Composition(tuple(Repeated(law, count) for law, count in laws))
         present = kind is AllocationRemove
-        if fine == ABOUT or not (present or kind is AllocationAdd):
-            return Composition(tuple(Repeated(law(kind, parts), count) for parts, count in terms))
-        return Composition(tuple(Epochs(law(kind, parts), count, parts, batches, present, deviation) for parts, count in terms))
+        return Composition(tuple(Epochs(law, count, law.parts, batches, present, deviation) for law, count in laws))
 
-    few = sum(count for _, count in whole) >= _PLENTY
-    replacement = (composed(partial(AllocationReplace, points=_CUT) if few else AllocationReplace),) if replacing else ()
+    plenty = sum(count for _, count in whole) >= _PLENTY
+    replacement = (composed(AllocationReplace, points=_CUT if plenty else MOST),) if replacing else ()
     if replacing and safe:
         return replacement
     square = math.fsum(count * gaussian_part(parts) ** 2 for parts, count in whole)
