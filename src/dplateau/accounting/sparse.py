@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -53,21 +53,16 @@ _MARGIN: Final = 1e-3
 """The quiet losses are rounded down by so much of a lattice step, all steps together."""
 
 
-@dataclass(frozen=True)
-class _Sides:
-    """The masses of P and Q above and below losses x, each with all its digits."""
+def _masses_above(law: StepLaw, x: float | Array) -> tuple[Array, Array]:
+    """Those of P and Q of losses above x, each with all its digits."""
+    q = np.exp(law.log_above(np.asarray(x)))
+    return np.exp(law.log_delta(np.asarray(x))) + np.exp(x) * q, q
 
-    law: StepLaw
 
-    def above(self, x: float | Array) -> tuple[Array, Array]:
-        """Of losses above x."""
-        q = np.exp(self.law.log_above(np.asarray(x)))
-        return np.exp(self.law.log_delta(np.asarray(x))) + np.exp(x) * q, q
-
-    def below(self, x: float) -> tuple[float, float]:
-        """Of losses below x."""
-        p = float(np.exp(self.law.reverse.log_above(np.asarray(-x))))
-        return p, float(np.exp(self.law.reverse.log_delta(np.asarray(-x)))) + math.exp(-x) * p
+def _masses_below(law: StepLaw, x: float) -> tuple[float, float]:
+    """The same of losses below x."""
+    p = float(np.exp(law.reverse.log_above(np.asarray(-x))))
+    return p, float(np.exp(law.reverse.log_delta(np.asarray(-x)))) + math.exp(-x) * p
 
 
 class _Merged(NamedTuple):
@@ -81,12 +76,12 @@ class _Merged(NamedTuple):
 
 def _merged(law: StepLaw, h: float, count: int, last: int) -> _Merged:
     """The centre decides which losses are quiet, and they where the centre lies: a fixed point, missed by as little as is found."""
-    sides, centre, best, least = _Sides(law), 0.0, None, math.inf
+    centre, best, least = 0.0, None, math.inf
     margin = _MARGIN * h / count
     for _ in range(_ROUNDS):
-        edge, negative = _negative(sides, centre, h, last)
-        more_p, more_q = (float(mass) for mass in sides.above(centre + h))
-        less_p, less_q = sides.below(edge) if negative else (0.0, 0.0)
+        edge, negative = _negative(law, centre, h, last)
+        more_p, more_q = (float(mass) for mass in _masses_above(law, centre + h))
+        less_p, less_q = _masses_below(law, edge) if negative else (0.0, 0.0)
         p, q = 1 - more_p - less_p, 1 - more_q - less_q
         error = _CLOSED * (more_p + more_q + less_p + less_q)
         more = more_q + less_q - more_p - less_p - error
@@ -103,7 +98,7 @@ def _merged(law: StepLaw, h: float, count: int, last: int) -> _Merged:
     return best
 
 
-def _negative(sides: _Sides, centre: float, h: float, last: int) -> tuple[float, list[tuple[int, float]]]:
+def _negative(law: StepLaw, centre: float, h: float, last: int) -> tuple[float, list[tuple[int, float]]]:
     """Where the loud negative losses end, and what they are merged into: places and masses of P.
 
     Their bins double in length. The upper end of a bin is moved down until the mean of the bin lies on the lattice.
@@ -115,7 +110,7 @@ def _negative(sides: _Sides, centre: float, h: float, last: int) -> tuple[float,
 
         def bin_of(end: float, beneath: tuple[float, float] = beneath) -> tuple[float, float]:
             """The mass of P of the losses between the bins below and ``end``, and their mean on the lattice, both rounded down."""
-            whole = sides.below(end)
+            whole = _masses_below(law, end)
             p, q = (mass - less for mass, less in zip(whole, beneath, strict=True))
             if not (p > 0 and q > 0):
                 return 0.0, -math.inf
@@ -134,7 +129,7 @@ def _negative(sides: _Sides, centre: float, h: float, last: int) -> tuple[float,
         if not (mean >= at and p > 0):
             continue
         found.append((at, p))
-        lower, beneath = high, sides.below(high)
+        lower, beneath = high, _masses_below(law, high)
     return lower, found
 
 
@@ -147,7 +142,7 @@ def below(law: StepLaw, count: int, end: float, h: float) -> Law:
     centre = merged.centre
     x = centre + h * np.arange(1, last + 1)
     y, f = np.exp(x), np.exp(law.log_delta(x))
-    p, q = _Sides(law).above(x)
+    p, q = _masses_above(law, x)
     # Without what lies beyond the end, whose profile is a straight line up to there.
     beyond_end = f[-1] - np.expm1(x - x[-1]) * y[-1] * q[-1]
     inside = f * (1 - 4 * _CLOSED) - beyond_end * (1 + _CLOSED)
