@@ -194,12 +194,11 @@ class Line:
         return Enclosure(max(0.0, total - slack - beyond - before), min(1.0, max(total, 0.0) + slack))
 
 
-def _line(composition: Composition, axis: RealAxis, near: tuple[float, float, float]) -> Line:
+def _line(composition: Composition, axis: RealAxis, saddle_point: float, epsilon: float, log_delta: float) -> Line:
     """Choose the line, the period, the number of nodes and the quadrature, then sample K.
 
-    ``near`` holds the saddle point, its epsilon, and log delta there, as far as they are known.
+    Epsilon and log delta at the saddle point are about right.
     """
-    saddle_point, epsilon, log_delta = near
     log_allowed = min(log_delta, 0.0) + math.log(min(1e-3, WIDTH * min(saddle_point, 1e3) / 20))
     # Where K is about to explode, a line to the left of the saddle point has the shorter period.
     found: tuple[float, float, float, float] | None = None
@@ -278,7 +277,7 @@ def line_at(composition: Composition, epsilon: float) -> Line:
     """The line whose saddle point is ``epsilon``; raises ``TooSlowError`` where the lattice should be used."""
     axis = RealAxis(composition)
     c = saddle(lambda c: epsilon - saddle_epsilon(c, axis(c)[1]))
-    return _line(composition, axis, (c, epsilon, log_saddle_delta(c, *axis(c))))
+    return _line(composition, axis, c, epsilon, log_saddle_delta(c, *axis(c)))
 
 
 @np.errstate(all="ignore")
@@ -288,7 +287,7 @@ def contour_epsilon(composition: Composition, delta: float) -> Enclosure:
     c = saddle_delta(axis, log_delta)
 
     def around(epsilon: float) -> Enclosure:
-        return _read(_line(composition, axis, (c, epsilon, log_delta)), axis, delta)
+        return _read(_line(composition, axis, c, epsilon, log_delta), axis, delta)
 
     found = around(saddle_epsilon(c, axis(c)[1]))
     if found.width > WIDTH:
