@@ -129,7 +129,10 @@ class Amplified(StepLaw):
         return found
 
     def decay(self, c: float, omega: float, spread: float = 0.0) -> float:
-        """The line is bent in t; the inner part is not bent, its mass counts in full."""
+        """The line is bent in t; the inner part is not bent, its mass counts in full.
+
+        All of the law is meant whatever the ``spread``: the Gaussians' likelihood ratio is at least 1 (``docs/proofs/contour.md``).
+        """
         parts, log_error = self._bent(c, omega)
         return lost(parts, self._mass(c), log_error)
 

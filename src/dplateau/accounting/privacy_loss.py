@@ -87,7 +87,7 @@ class StepLaw(ABC):
         """
 
     def beneath(self, highest: StepLaw) -> tuple[StepLaw, float, float]:
-        """A law of which every law with a rate and mu between this one's and the ``highest``'s has a share in it, at every loss.
+        """A law of which every law between this one and the ``highest``, in rate and in mu, contains a share, at every loss.
 
         The law, the share of its measure under P, and the spread of the part of it that is meant (0 is all of it).
         """

@@ -163,7 +163,7 @@ class Repeated(Term):
     law: StepLaw
     count: int
     rounded: ClassVar[bool] = False
-    """Whether the law is not quite what is composed, but for searches, and where nothing else is known."""
+    """Whether the law is only near what is composed: for searches, and where nothing better is known."""
 
     @property
     def steps(self) -> int:
