@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import combinations, combinations_with_replacement
@@ -19,11 +19,13 @@ from dplateau.accounting.advanced import AdvancedComposition
 from dplateau.accounting.best_of import BestOf
 from dplateau.accounting.mixture import MixtureOfGaussianDP
 from dplateau.accounting.privacy_loss import PoissonAdd, PoissonRemove
+from dplateau.accounting.random_allocation import allocations
 from dplateau.accounting.renyi_curve import RenyiCurve
 from dplateau.accounting.slack import WithSlack
 from dplateau.accounting.tensor import EachBest, OfTradeOff, SumOfCurves, tensor
 from dplateau.accounting.terms import Composition, Repeated
 from dplateau.accounting.zcdp import ZeroConcentratedDP
+from dplateau.spec import RandomAllocation, Run
 
 DELTA = 1e-5
 
@@ -186,6 +188,29 @@ def test_runs_are_split_without_loss() -> None:
     assert halves.epsilon(DELTA) == whole.epsilon(DELTA)
     renyi = tensor([RenyiDP(sampled(80).directions), RenyiDP(sampled(120).directions)])
     assert renyi.epsilon(DELTA) == RenyiDP(whole.directions).epsilon(DELTA)
+
+
+def epochs(noise: Sequence[float]) -> ExactComposition:
+    """Epochs of random allocation, two batches each."""
+    run = Run(n=20, sampling=RandomAllocation(10), steps=2 * len(noise), noise_multiplier=np.repeat(noise, 2))
+    return ExactComposition(allocations(run, safe=True), allocations(run, safe=False))
+
+
+def test_epochs_of_random_allocation_are_joined_with_their_moments() -> None:
+    half, whole = epochs([2.0, 3.0]), epochs([2.0, 2.0, 3.0, 3.0]).epsilon(DELTA)
+    found = tensor([half, half]).epsilon(DELTA)
+    assert found.width < 1e-6
+    assert found.lower <= whole.upper
+    assert whole.lower <= found.upper
+
+
+def test_epochs_that_all_differ_keep_their_contours() -> None:
+    """Lattices refuse compositions of more than 64 laws."""
+    many = tensor([epochs(np.linspace(8.0, 9.0, 33)), epochs(np.linspace(8.01, 9.01, 33)), GaussianDP(0.3)])
+    least, most = (tensor([epochs([noise] * 66), GaussianDP(0.3)]).epsilon(DELTA) for noise in (9.01, 8.0))
+    found = many.epsilon(DELTA)
+    assert least.upper < found.lower <= found.upper < most.lower
+    assert found.width < 1e-6
 
 
 def test_directions_are_not_mixed_up() -> None:
