@@ -148,6 +148,8 @@ def test_rounded_mus_stay_rounded_both_ways() -> None:
     mixture = MixtureOfGaussianDP((0.5, 1.0), (0.3, 0.7), (0.4, 0.9))
     assert tensor([rounded, plain]) == GaussianDP(math.hypot(0.5, 0.3), math.hypot(0.4, 0.3))
     assert tensor([GAUSSIAN["exact"](0.3), rounded]) == GaussianDP(math.hypot(0.5, 0.3), math.hypot(0.4, 0.3))
+    exact = ExactComposition((Composition((), 0.5),), (Composition((), 0.4),))
+    assert tensor([exact, plain]) == tensor([rounded, plain])
     lower = replace(mixture, mus=mixture.below)
     for whole, above, below in (
         (rounded, GaussianDP(0.5), GaussianDP(0.4)),

@@ -63,9 +63,15 @@ def tensor(guarantees: Sequence[Guarantee]) -> Guarantee:
     slack = math.fsum(one.slack for one in guarantees if isinstance(one, WithSlack))
     bare = [part for one in guarantees for part in _parts(one.inner if isinstance(one, WithSlack) else one)]
     # Plain Gaussian steps are one Gaussian, which joins any notion.
-    plain = [GaussianDP(one.mu) if isinstance(one, ExactComposition) and one.mu is not None else one for one in bare]
-    together = _together(plain)
-    return WithSlack(together, slack) if slack else together
+    found = _together([_plain(one) if isinstance(one, ExactComposition) else one for one in bare])
+    return WithSlack(found, slack) if slack else found
+
+
+def _plain(one: ExactComposition) -> Guarantee:
+    """A Gaussian, where all of its steps are."""
+    if one.mu is None:
+        return one
+    return _gaussian(one.mu, one.below[0].gaussian if one.below else one.mu)
 
 
 def _parts(one: Guarantee) -> tuple[Guarantee, ...]:
@@ -110,7 +116,7 @@ def _composed(exact: list[ExactComposition], rest: GaussianDP) -> Guarantee:
     below = merged([*(one.below or one.directions for one in exact), (Composition((), rest.lower_mu),)])
     rounded = rest.below is not None or any(one.below for one in exact)
     found = ExactComposition(above, below if rounded else (), min(one.width for one in exact))
-    return found if found.mu is None else _gaussian(found.mu, below[0].gaussian)
+    return _plain(found)
 
 
 def _mixture(mixed: list[MixtureOfGaussianDP], rest: GaussianDP) -> Guarantee:
