@@ -150,6 +150,9 @@ def test_rounded_mus_stay_rounded_both_ways() -> None:
     assert tensor([GAUSSIAN["exact"](0.3), rounded]) == GaussianDP(math.hypot(0.5, 0.3), math.hypot(0.4, 0.3))
     exact = ExactComposition((Composition((), 0.5),), (Composition((), 0.4),))
     assert tensor([exact, plain]) == tensor([rounded, plain])
+    curve = ZeroConcentratedDP(0.1)
+    nested, at_once = tensor([tensor([curve, rounded]), sampled()]), tensor([curve, rounded, sampled()])
+    assert nested.epsilon(DELTA) == at_once.epsilon(DELTA)
     lower = replace(mixture, mus=mixture.below)
     for whole, above, below in (
         (rounded, GaussianDP(0.5), GaussianDP(0.4)),

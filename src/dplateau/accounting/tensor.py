@@ -80,7 +80,7 @@ def _parts(one: Guarantee) -> tuple[Guarantee, ...]:
         return one.members
     if isinstance(one, OfTradeOff):
         return one.parts
-    return (*one.curves, GaussianDP(one.gaussian)) if isinstance(one, SumOfCurves) else (one,)
+    return (*one.curves, one.gaussian) if isinstance(one, SumOfCurves) else (one,)
 
 
 def _together(guarantees: list[Guarantee]) -> Guarantee:
@@ -100,7 +100,7 @@ def _together(guarantees: list[Guarantee]) -> Guarantee:
     if not others and not exact:
         return _mixture(mixed, rest)
     if not exact and not mixed and all(isinstance(one, (RenyiCurve, RenyiDP)) for one in others):
-        return SumOfCurves(tuple(others), mu)
+        return SumOfCurves(tuple(others), rest)
     parts = [*others, *([_composed(exact, rest)] if exact or mu else []), *([_mixture(mixed, GaussianDP(0.0))] if mixed else [])]
     return OfTradeOff(tuple(parts))
 
@@ -143,16 +143,16 @@ class SumOfCurves(RenyiCurve):
     ----------
     curves : tuple of RenyiCurve or RenyiDP
         The curves.
-    gaussian : float
-        The mu of all Gaussian guarantees together.
+    gaussian : GaussianDP
+        All Gaussian guarantees together.
     """
 
     curves: tuple[Guarantee, ...]
-    gaussian: float = 0.0
+    gaussian: GaussianDP
 
     def point(self, order: float, delta: float) -> tuple[float, float]:
         """Each curve may leave out its share of delta."""
-        total, outside = self.gaussian**2 / 2 * order, 0.0
+        total, outside = self.gaussian.parameter**2 / 2 * order, 0.0
         for curve in self.curves:
             if isinstance(curve, RenyiCurve):
                 bound, missed = curve.point(order, delta / len(self.curves))
