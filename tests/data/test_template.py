@@ -94,6 +94,12 @@ def test_files_that_have_no_template(tmp_path, content, message):
         schema_template(path)
 
 
+def test_a_parquet_file_with_two_columns_of_one_name(tmp_path):
+    parquet.write_table(pa.table([[1], [2], [3]], names=["a", "a", "y"]), tmp_path / "t.parquet")
+    with pytest.raises(InputError, match="two columns of one name"):
+        schema_template(tmp_path / "t.parquet")
+
+
 def test_a_target_that_is_no_column(tmp_path):
     path = tmp_path / "people.csv"
     path.write_text("age,income\n30,low\n")
@@ -173,6 +179,25 @@ def test_numbered_columns_are_one_table(tmp_path):
     filled = text.replace('["FILL IN"]', '["3", "4"]').replace('low = "FILL IN"', "low = 0").replace('high = "FILL IN"', "high = 9")
     assert [column.name for column in schema_from_toml(filled).columns] == names
     assert "*" not in schema_template(tmp_path / "t.csv", header=False).partition("header = ")[2]
+
+
+@pytest.mark.parametrize(
+    ("names", "numbers"),
+    [
+        ([f"x{i:02}" for i in range(90, 101)] + [f"x{i}" for i in range(101, 110)], ["[90, 109]"]),
+        ([f"x{i}" for i in (*range(9), *range(20, 29))], ["[0, 8]"]),
+        (["x*", *(f"x{i}" for i in range(9))], []),
+        ([f"x{i:02}" for i in range(1, 108)], ['["01", "99"]']),
+        ([f"t{i}" for i in range(20240101001, 20240101010)], ["[240101001, 240101009]"]),
+        ([f"x{i}" for i in range(10_009)], ["[0, 9999]"]),
+    ],
+)
+def test_numbered_columns_are_those_that_a_schema_can_describe(tmp_path, names, numbers):
+    (tmp_path / "t.csv").write_text(",".join([*names, "y"]) + "\n" + ",".join(["3"] * len(names) + ["a"]) + "\n")
+    text = schema_template(tmp_path / "t.csv")
+    assert re.findall(r"^numbers = (.*)", text, flags=re.M) == numbers
+    filled = text.replace('["FILL IN"]', '["a", "b"]').replace('low = "FILL IN"', "low = 0").replace('high = "FILL IN"', "high = 9")
+    assert [column.name for column in schema_from_toml(filled).features] == names
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "cp1252", "utf-8-sig"])

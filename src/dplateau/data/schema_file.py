@@ -21,6 +21,7 @@ FILL_IN: Final = "FILL IN"
 LARGEST: Final = 1 << 26
 """Characters of a schema."""
 MOST_NUMBERS: Final = 10_000
+MOST_DIGITS: Final = 9
 
 
 def load_schema(source: str | Path | Schema) -> Schema:
@@ -108,7 +109,8 @@ def _columns(name: str, entry: dict[str, Any]) -> Iterator[Column]:
     wanted = (
         f'column {name!r}: numbers is {ends!r}: expected two whole numbers, as [1, 64], or as texts of one length, ["01", "64"]'
     )
-    if not isinstance(ends, list) or len(ends) != 2 or not all(re.fullmatch(r"[0-9]{1,9}", str(end)) for end in ends):
+    number = re.compile(rf"[0-9]{{1,{MOST_DIGITS}}}")
+    if not isinstance(ends, list) or len(ends) != 2 or not all(number.fullmatch(str(end)) for end in ends):
         raise InputError(f"{wanted}.")
     (first, last), texts = map(int, ends), [end for end in ends if isinstance(end, str)]
     if first > last or len(texts) == 1 or len({len(text) for text in texts}) > 1:
@@ -118,8 +120,8 @@ def _columns(name: str, entry: dict[str, Any]) -> Iterator[Column]:
     if name.count("*") != 1:
         raise InputError(f"column {name!r} has numbers: expected one * in its name, which they take the place of.")
     digits = len(texts[0]) if texts else 1
-    for number in range(first, last + 1):
-        yield _column(name.replace("*", f"{number:0{digits}}"), entry)
+    for place in range(first, last + 1):
+        yield _column(name.replace("*", f"{place:0{digits}}"), entry)
 
 
 def _column(name: str, entry: dict[str, Any]) -> Column:

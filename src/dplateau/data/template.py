@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -15,7 +15,7 @@ from dplateau.data.guess import LEFT_OUT, Guess, guess, guess_target, has_commas
 from dplateau.data.read_csv import DELIMITERS, records
 from dplateau.data.read_jsonl import lines_of, record
 from dplateau.data.schema import Csv
-from dplateau.data.schema_file import FILL_IN, toml_key, toml_value
+from dplateau.data.schema_file import FILL_IN, MOST_DIGITS, MOST_NUMBERS, toml_key, toml_value
 from dplateau.data.text_file import MARKS, open_bytes, open_text
 from dplateau.spec import InputError
 
@@ -28,7 +28,7 @@ HEAD: Final = 1 << 20
 """Bytes of a CSV file that are looked at."""
 ALIKE: Final = 8
 """So many numbered columns in a row are described by one table."""
-NUMBERED: Final = re.compile(r"(?P<before>[^*]*?)(?P<number>\d+)(?P<after>[^*\d]*)")
+NUMBERED: Final = re.compile(rf"([^*]*?)([0-9]{{1,{MOST_DIGITS}}})([^*0-9]*)")
 UNNAMED: Final = "# The first column of the file has no name, as the row numbers that pandas writes. It is left out.\n"
 GUESSED: Final = " # a guess: the file is not UTF-8. Check that names and texts look right"
 KEYS: Final = {
@@ -40,7 +40,7 @@ KEYS: Final = {
     "target number": ("low", "high"),
     "ignored": (),
 }
-Columns = dict[str, list[str] | str]
+Columns = Mapping[str, list[str] | str]
 """The texts of the first rows of each column, or its kind where the file says it."""
 
 WHY: Final = f"""\
@@ -117,37 +117,37 @@ def _guess(name: str, found: list[str] | str, decimal: str, *, target: bool) -> 
 
 def _tables(guesses: dict[str, Guess], *, numbered: bool) -> Iterator[str]:
     """A table for each column, and one for many that are numbered and alike."""
-    names = list(guesses)
+    names, taken = list(guesses), set(guesses)
     while names:
-        run = _run(names, guesses) if numbered else 1
-        pattern, numbers = names[0], ""
-        if run >= ALIKE:
-            first, last = (NUMBERED.fullmatch(name) for name in (names[0], names[run - 1]))
-            assert first is not None
-            assert last is not None
-            pattern = f"{first['before']}*{first['after']}"
-            ends = [first["number"], last["number"]]
-            padded = ends[0].startswith("0") and len(ends[0]) > 1
-            numbers = f"numbers = {toml_value(tuple(ends))}\n" if padded else f"numbers = [{', '.join(ends)}]\n"
-        yield _table(pattern, guesses[names[0]], numbers)
-        names = names[run if numbers else 1 :]
+        name, run = _run(names, guesses) if numbered else (names[0], [])
+        some, names = names[: max(1, len(run))], names[max(1, len(run)) :]
+        if len(run) < ALIKE or name in taken:
+            yield from (_table(one, guesses[one], "") for one in some)
+        else:
+            taken.add(name)
+            ends = (run[0], run[-1]) if _is_padded(run[0]) else (int(run[0]), int(run[-1]))
+            yield _table(name, guesses[some[0]], f"numbers = {toml_value(ends)}\n")
 
 
-def _run(names: list[str], guesses: dict[str, Guess]) -> int:
-    """How many of the first columns are numbers whose names count on by one."""
-    count, before = 0, None
-    for name in names:
-        found = NUMBERED.fullmatch(name)
-        if found is None or guesses[name] != Guess("number"):
+def _run(names: list[str], guesses: dict[str, Guess]) -> tuple[str, list[str]]:
+    """The first columns that are numbers and whose names count on by one: their name, with a star, and what it stands for."""
+    first = NUMBERED.fullmatch(names[0])
+    if first is None:
+        return names[0], []
+    before, number, after = first.groups()
+    digits, longest = (len(number), len(number)) if _is_padded(number) else (1, MOST_DIGITS)
+    found: list[str] = []
+    for name in names[:MOST_NUMBERS]:
+        text = f"{int(number) + len(found):0{digits}}"
+        if name != f"{before}{text}{after}" or len(text) > longest or guesses[name] != Guess("number"):
             break
-        if before is not None:
-            number = str(int(before["number"]) + 1)
-            if before["number"].startswith("0") and len(before["number"]) > 1:
-                number = number.zfill(len(before["number"]))
-            if name != f"{before['before']}{number}{before['after']}":
-                break
-        count, before = count + 1, found
-    return count
+        found.append(text)
+    return f"{before}*{after}", found
+
+
+def _is_padded(number: str) -> bool:
+    """Whether a number has zeros in front, to have as many digits as others."""
+    return number != str(int(number))
 
 
 def _table(name: str, found: Guess, numbers: str) -> str:
@@ -181,11 +181,11 @@ def _csv_columns(path: Path, header: bool) -> tuple[list[str], str, Columns]:
             )
     else:
         names = [f"column_{i}" for i in range(1, len(rows[0]) + 1)]
-    values: Columns = {name: [row[i] for row in rows] for i, name in enumerate(names)}
+    values = {name: [row[i] for row in rows] for i, name in enumerate(names)}
     options = [f"header = {toml_value(header)}", f"delimiter = {toml_value(delimiter)}"]
     if encoding != "utf-8":
         options.append(f"encoding = {toml_value(encoding)}{'' if encoding == 'utf-16' else GUESSED}")
-    if delimiter != "," and any(has_commas(column) for column in values.values() if not isinstance(column, str)):
+    if delimiter != "," and any(has_commas(column) for column in values.values()):
         options.append('decimal = ","')
     return options, note, values
 
@@ -229,16 +229,21 @@ def _parquet_columns(path: Path) -> Columns:
 
     try:
         with parquet.ParquetFile(path) as file:
-            kinds = {field.name: _parquet_type(field.type) for field in file.schema_arrow}
+            found = file.schema_arrow
+            if len(set(found.names)) < len(found.names):
+                raise InputError(f"{path} has two columns of one name: every column needs a name of its own.")
+            kinds = {field.name: _parquet_type(field.type) for field in found}
             texts = [name for name, kind in kinds.items() if not kind]
             kinds |= {name: "date" if _midnights(file, name) else "time" for name, kind in kinds.items() if kind == "timestamp"}
             batch = next(file.iter_batches(batch_size=SAMPLE, columns=texts), None)
             rows = {
                 name: [] if batch is None else [str(one) for one in batch.column(name).drop_null().to_pylist()] for name in texts
             }
+    except InputError:
+        raise
     except (pa.ArrowException, OSError, ValueError):
         raise InputError(f"{path} is not a Parquet file, or is damaged: expected one that pyarrow can read.") from None
-    return {name: kind or rows.get(name, []) for name, kind in kinds.items()}
+    return {name: kind or rows[name] for name, kind in kinds.items()}
 
 
 def _midnights(file: parquet.ParquetFile, name: str) -> bool:
