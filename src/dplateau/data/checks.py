@@ -83,7 +83,9 @@ def texts_of(where: str, values: Any) -> tuple[str, ...]:
 
 def aliases_of(where: str, aliases: Any, declared: tuple[str, ...], called: str) -> tuple[tuple[str, str], ...]:
     """Other spellings of declared values as pairs; every spelling stands for one of them. ``called``: "value" or "class"."""
-    pairs = aliases.items() if isinstance(aliases, Mapping) else aliases
+    pairs = sequence(f"{where}: aliases", aliases.items() if isinstance(aliases, Mapping) else aliases)
+    if not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
+        raise InputError(f'{where}: aliases is {aliases!r}: expected a table like {{ "other spelling" = "{called}" }}.')
     found = tuple((text_of(f"{where}: aliases", a), text_of(f"{where}: aliases", c)) for a, c in pairs)
     several = "values" if called == "value" else "classes"
     if wrong := sorted({name for _, name in found} - set(declared)):

@@ -126,7 +126,7 @@ def _columns(name: str, entry: dict[str, Any]) -> Iterator[Column]:
 
 def _column(name: str, entry: dict[str, Any]) -> Column:
     entry = dict(entry)
-    kind = KINDS.get(entry.pop("type", None))
+    kind = KINDS.get(str(entry.pop("type", None)))
     if kind is None:
         raise InputError(f"column {name!r}: type is missing or unknown: expected one of {', '.join(KINDS)}.")
     return kind(**_known(f"column {name!r}", kind, {**entry, "name": name}))
@@ -137,7 +137,7 @@ def _known(where: str, kind: type, entry: dict[str, Any]) -> dict[str, Any]:
     allowed = {field.name: field for field in fields(kind)}
     if unknown := sorted(set(entry) - set(allowed)):
         raise InputError(f"{where} has the unknown keys {unknown}: expected only {sorted(set(allowed) - {'name'})}.")
-    needed = {name for name, field in allowed.items() if field.default is MISSING and field.default_factory is MISSING}
+    needed = {name for name, field in allowed.items() if field.default is MISSING}
     if absent := sorted(needed - set(entry)):
         raise InputError(f"{where} lacks {absent}.")
     return {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}
