@@ -388,6 +388,14 @@ def test_a_test_of_another_model_is_refused(folder, tmp_path):
         load_model(tmp_path / "model")
 
 
+def test_the_certificate_of_the_model_is_none_of_its_test(folder, tmp_path):
+    """The noise of its steps differs."""
+    train(folder, solver="pnsgd").save(tmp_path / "model")
+    shutil.copy(tmp_path / "model" / "certificate.json", tmp_path / "model" / "private-test")
+    with pytest.raises(InputError, match=r"private-test: the certificate is of Run, not of one run with one noise"):
+        load_model(tmp_path / "model")
+
+
 def test_a_certificate_of_a_search_is_refused(folder, tmp_path):
     train(folder, max_iter=2, solver="noisy-sgd").save(tmp_path / "model")
     inside = tmp_path / "model" / "private-test" / "certificate.json"

@@ -34,6 +34,7 @@ from dplateau.estimators.logistic_regression import PrivateLogisticRegression
 from dplateau.spec import ContradictionError, FullBatch, InputError, Run
 from dplateau.spec.arguments import real
 from dplateau.spec.assumption import Features, HeldOut, PublicSchema
+from dplateau.spec.schedule import is_constant
 from dplateau.training import Cluster, SecureGenerator, TrainResult
 from dplateau.training.output_noise import output_noise
 from dplateau.training.result import gradient_assumptions, trusted
@@ -355,8 +356,8 @@ def read_test(
         return None
     certificate, arrays = read_signed_certificate(inside, signed_by), read_weights(inside / WEIGHTS)
     run, model = certificate.run, estimator.certificate_.weights_sha256
-    if not isinstance(run, Run):
-        raise InputError(f"{inside}: the certificate is of {type(run).__name__}, not of one run.")
+    if not isinstance(run, Run) or not is_constant(run.noise_multiplier):
+        raise InputError(f"{inside}: the certificate is of {type(run).__name__}, not of one run with one noise.")
     shape, counts = _shape(estimator, run, len(classes)), arrays.get(COUNTS)
     if counts is None or len(arrays) > 2 or counts.shape != shape or counts.dtype != np.float64 or not np.isfinite(counts).all():
         raise InputError(f"{inside / WEIGHTS} is damaged: expected counts of shape {shape}.")
