@@ -87,6 +87,8 @@ def test_what_samplings_answer(kind: str):
 
 
 def test_samplings_are_final():
+    assert set(SAMPLINGS) == {"poisson", "fixed-size", "random-allocation", "cyclic", "shuffled", "one-pass", "full"}
+
     class Mine(dp.Poisson):
         """A scheme that no analysis knows."""
 

@@ -19,7 +19,7 @@ from typing import Final
 
 import numpy as np
 
-from dplateau.accounting.gaussian import ULP, Array
+from dplateau.accounting.gaussian import ULP, Array, sums_from
 from dplateau.accounting.mechanism import sensitivity
 from dplateau.accounting.taut_string import taut_string
 from dplateau.analyses.requirements import contraction
@@ -158,7 +158,7 @@ class VaryingSteps:
 
     def alone(self) -> Array:
         """The least mu of every record that is used once, by its step."""
-        before, left = np.append(0.0, np.cumsum(self.room)[:-1]), np.append(np.cumsum(self.room[::-1])[::-1], 0.0)
+        before, left = np.append(0.0, np.cumsum(self.room)[:-1]), np.append(sums_from(self.room), 0.0)
         jumps = np.stack(np.broadcast_arrays(self.start, self.jump), axis=-1)
         result = rounded_mu(taut_string(jumps, np.stack([before, left[:-1]], axis=-1)), self.room.size)
         if self.late:
@@ -238,7 +238,7 @@ def varying_steps(run: Run) -> tuple[VaryingSteps, int]:
     share = run.sampling.batch_sizes(run.n, earlier, run.steps) / steps.size
     with np.errstate(divide="ignore"):
         logs = np.log(contraction(run, steps.step_size, least=share))
-    after = np.concatenate([np.cumsum(logs[::-1])[::-1][1:], [0.0]])
+    after = np.append(sums_from(logs)[1:], 0.0)
     gap = steps.step_size * sensitivity(run) * run.clip_norm / steps.size
     weight, moved = np.exp(after), gap + 2 * ROUND_OFF * steps.deviation
     total, bounded = np.cumsum(weight * moved) + earlier * weight[0] * moved[0], run.diameter is not None

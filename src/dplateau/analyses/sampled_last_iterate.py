@@ -12,7 +12,7 @@ import numpy as np
 from dplateau.accounting import Enclosure, ExactComposition, Guarantee, Proved, RenyiDP, compositions
 from dplateau.accounting.best_of import BestOf, least_delta
 from dplateau.accounting.contour import WIDTH
-from dplateau.accounting.gaussian import Array
+from dplateau.accounting.gaussian import Array, sums_from
 from dplateau.accounting.lattice import rough_lattice_epsilon
 from dplateau.accounting.mechanism import drawn, sensitivity, step_kinds
 from dplateau.accounting.random_allocation import ALLOCATED
@@ -263,7 +263,7 @@ def _worth(window: StepTable, contracted: Array) -> tuple[Array, float]:
     with np.errstate(divide="ignore"):
         logs = np.log(contracted) * np.ones(window.steps)
     # What the first step of the window absorbs is contracted by all later steps, the distance before it by that one as well.
-    after = np.exp(np.append(np.cumsum(logs[::-1])[::-1][1:], 0.0))
+    after = np.exp(np.append(sums_from(logs)[1:], 0.0))
     return after * window.deviation, math.exp(float(logs.sum()))
 
 

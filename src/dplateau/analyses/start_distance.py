@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from dplateau.accounting.gaussian import Array
+from dplateau.accounting.gaussian import Array, sums_from
 from dplateau.accounting.mechanism import sensitivity
 from dplateau.accounting.reflection import geometric_sum
 from dplateau.analyses.random_sizes import contractions
@@ -131,7 +131,7 @@ class StartDistance:
         if self.table.count.size > 1:
             with np.errstate(divide="ignore"):
                 logs = np.log(self.contraction[:before])
-            after = np.append(np.cumsum(logs[1:][::-1])[::-1], 0.0)
+            after = np.append(sums_from(logs[1:]), 0.0)
             kept = after >= -_GONE
             weight = np.exp(after) * self.gap[:before]
             rounding = float(np.exp(after) @ self.rounding[:before])

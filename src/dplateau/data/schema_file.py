@@ -22,6 +22,7 @@ LARGEST: Final = 1 << 26
 """Characters of a schema."""
 MOST_NUMBERS: Final = 10_000
 MOST_DIGITS: Final = 9
+_NUMBER: Final = re.compile(rf"[0-9]{{1,{MOST_DIGITS}}}")
 
 
 def load_schema(source: str | Path | Schema) -> Schema:
@@ -109,8 +110,7 @@ def _columns(name: str, entry: dict[str, Any]) -> Iterator[Column]:
     wanted = (
         f'column {name!r}: numbers is {ends!r}: expected two whole numbers, as [1, 64], or as texts of one length, ["01", "64"]'
     )
-    number = re.compile(rf"[0-9]{{1,{MOST_DIGITS}}}")
-    if not isinstance(ends, list) or len(ends) != 2 or not all(number.fullmatch(str(end)) for end in ends):
+    if not isinstance(ends, list) or len(ends) != 2 or not all(_NUMBER.fullmatch(str(end)) for end in ends):
         raise InputError(f"{wanted}.")
     (first, last), texts = map(int, ends), [end for end in ends if isinstance(end, str)]
     if first > last or len(texts) == 1 or len({len(text) for text in texts}) > 1:

@@ -71,12 +71,8 @@ def langevin_radius(lipschitz: float, strong_convexity: float, loss_at_zero: flo
 
     Parameters
     ----------
-    lipschitz : float
-        L, without the l2 term.
-    strong_convexity : float
-        m, the coefficient of ``|theta|^2 / 2``.
-    loss_at_zero : float
-        L(0).
+    lipschitz, strong_convexity, loss_at_zero : float
+        As for ``dplateau.utility.dp_sgld_settings.regularised_radius``.
 
     Returns
     -------

@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from dplateau.accounting.gaussian import Array
+from dplateau.accounting.gaussian import Array, sums_from
 from dplateau.accounting.trade_offs.base import TradeOff, operation, probability
 from dplateau.spec import InputError
 from dplateau.spec.arguments import integer, numbers, real
@@ -144,7 +144,7 @@ def times(f: Piecewise, g: Piecewise) -> Piecewise | None:
     p, q = np.add.reduceat(p, first), np.add.reduceat(q, first)
     # The chord of stretches that are nearly as steep is above them, by no more than its fall times the range of log ratios.
     above = float(np.nanmax(q * (ratio[first] - ratio[last])))
-    beta = np.minimum(np.append(np.cumsum(q[::-1])[::-1], 0.0), 1.0)
+    beta = np.minimum(np.append(sums_from(q), 0.0), 1.0)
     return corners(np.minimum(np.append(0.0, np.cumsum(p)), 1.0), np.maximum(beta - above, 0.0))
 
 

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from dplateau.accounting.dotted import Law, Step, beyond, dots, tangents
-from dplateau.accounting.gaussian import Array
+from dplateau.accounting.gaussian import Array, sums_from
 from dplateau.accounting.lattice import convolved
 from dplateau.accounting.trade_offs.base import TradeOff, operation, pairs_of
 from dplateau.accounting.trade_offs.of_guarantee import Enclosed, Profile, enclosed
@@ -157,7 +157,7 @@ def _convolved(laws: list[tuple[Law, int]], epsilon: Array, h: float, tilts: tup
     left, right = tilts
     wrapped = math.exp(min(_cumulant(laws, h, right) - right * float(epsilon[-1]), 0.0))
     wrapped += math.exp(min(_cumulant(laws, h, -left) + left * float(epsilon[0]), 0.0))
-    s1, s2 = np.cumsum(p[::-1])[::-1], np.cumsum((p * np.exp(np.minimum(-(epsilon - epsilon[0]), 0.0)))[::-1])[::-1]
+    s1, s2 = sums_from(p), sums_from(p * np.exp(np.minimum(-(epsilon - epsilon[0]), 0.0)))
     delta = np.append(s1[1:] - np.exp(epsilon[:-1] - epsilon[0]) * s2[1:], 0.0)
     if above:
         infinite = min(1.0, sum(count * law.infinite for law, count in laws))
