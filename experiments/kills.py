@@ -207,8 +207,9 @@ def killed(life: Life) -> dict[str, Any]:
         most = 3 if slow or life.one_call else 2 * EVERY * life.processes
         finished = lived(replace(life, number=done, slow=slow), random.randint(1, most))
         done += not finished
-    if not finished:
-        lived(replace(life, number=done))
+    number = done
+    while not finished:  # At once, unless the machine itself fails.
+        finished, number = lived(replace(life, number=number)), number + 1
     planned_run, data = planned(kills), json.loads((folder / "run.json").read_text())
     run = dp.Runs.from_dict(data) if "runs" in data else dp.Run.from_dict(data)
     notes = [line.split() for line in (folder / "journal").read_text().splitlines()]

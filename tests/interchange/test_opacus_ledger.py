@@ -302,3 +302,26 @@ def test_steps_that_are_counted_at_another_rate_are_refused(account: Any) -> Non
     with pytest.raises(dp.InputError, match="another number of batches"), training.reserved(account):
         training.epochs(1)
     assert len(training.engine.accountant) == 1
+
+
+def test_one_step_at_another_rate_is_not_committed(account: Any) -> None:
+    """Batches of 1 and of 2 of 9 records: both have an expected size of one whole record, so only the step itself tells."""
+    rows = torch.randn(9, 5)
+    data, module = torch.utils.data.TensorDataset(rows, (rows[:, 0] > 0).long()), torch.nn.Linear(5, 2)
+    engine = opacus.PrivacyEngine(accountant="dplateau")
+    module, optimizer, _ = engine.make_private(
+        module=module,
+        optimizer=torch.optim.SGD(module.parameters(), lr=0.1),
+        data_loader=torch.utils.data.DataLoader(data, batch_size=2),
+        noise_multiplier=2.0,
+        max_grad_norm=0.8,
+    )
+    other = torch.utils.data.DataLoader(data, batch_size=1)
+    with (
+        pytest.raises(dp.InputError, match="another number of batches than the one that make_private gave"),
+        reserved_steps(engine, optimizer, other, steps=1, ledger=account, delta=DELTA),
+    ):
+        torch.nn.functional.cross_entropy(module(rows), data.tensors[1]).backward()
+        optimizer.step()
+    assert len(engine.accountant) == 1
+    assert [one.kind for one in entries(account)] == ["reserved"]

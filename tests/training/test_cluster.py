@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -282,27 +283,44 @@ def test_a_search_that_does_not_fit_is_said_in_every_process():
         assert said["then"] == "nothing"
 
 
-@pytest.mark.parametrize("killed", [0, 1])
-def test_a_process_that_is_killed_ends_the_other(killed, tmp_path):
-    mark = tmp_path / "started"
+@contextmanager
+def training_for_ever(mark):
+    """Two processes in the middle of a training."""
     running = started("lost", mark)
     try:
         end = time.monotonic() + 60
         while not mark.exists() and time.monotonic() < end:
             time.sleep(0.05)
-        time.sleep(3 + np.random.default_rng(killed).uniform(0, 2))
+        time.sleep(3 + np.random.default_rng().uniform(0, 2))
         assert [one.poll() for one in running] == [None, None]
-        os.kill(running[killed].pid, signal.SIGKILL)
-        out, _ = running[1 - killed].communicate(timeout=60)
+        yield running
     finally:
         for one in running:
             one.kill()
+
+
+@pytest.mark.parametrize("killed", [0, 1])
+def test_a_process_that_is_killed_ends_the_other(killed, tmp_path):
+    with training_for_ever(tmp_path / "started") as running:
+        os.kill(running[killed].pid, signal.SIGKILL)
+        out, _ = running[1 - killed].communicate(timeout=60)
     # JAX itself may end the process first where its coordinator, process 0, is gone; the command tells that, too.
     code = running[1 - killed].returncode
     assert code in ((3, -signal.SIGABRT) if killed == 0 else (3,))
     if code == 3:
         assert "another process ended, or cannot be reached: nothing was released" in out
     assert "weights" not in out
+
+
+@pytest.mark.parametrize("paused", [[0, 1], [1]], ids=["both", "one"])
+def test_a_pause_of_a_machine_is_survived(paused, tmp_path):
+    """A virtual machine that is moved, or saved, stands still for some time."""
+    with training_for_ever(tmp_path / "started") as running:
+        for blow, wait in ((signal.SIGSTOP, 35), (signal.SIGCONT, 5)):
+            for one in paused:
+                os.kill(running[one].pid, blow)
+            time.sleep(wait)
+        assert [one.poll() for one in running] == [None, None]
 
 
 def test_several_devices_of_one_process(process):

@@ -139,7 +139,7 @@ def reserved_steps(
     InputError
         The optimizer is not known to add its noise once, steps were made before, ``noise`` has another length, or ``delta`` or the
         run is not as expected; in the block, a step was not reserved; after it, as ``opacus_training``, and
-        where the engine counted steps of another optimizer.
+        where the engine counted steps of another optimizer, or at another rate.
     """
     if type(optimizer) not in COUNTED or optimizer.step_hook is None or engine.dataset is None:
         raise InputError(
@@ -174,6 +174,8 @@ def reserved_steps(
             f"the engine counted {counted:,} steps, of which {reserved.made:,} were reserved: another optimizer made "
             "some, of a second make_private perhaps. Reserve them too: they cost the same records."
         )
+    if any(entry[1] != rate for entry in engine.accountant.history):  # Only this looks at the last step.
+        raise InputError(OTHER_LOADER)
     if reserved.left:
         reservation.commit()
         return

@@ -34,8 +34,10 @@ T = TypeVar("T")
 AXIS: Final = "devices"
 APART, SAME = PartitionSpec(AXIS), PartitionSpec()
 """How arrays lie on the devices: each has its part along the first axis, or all have the same."""
-HEARTBEAT: Final = 20
-"""Seconds after which a process that does not answer counts as lost."""
+HEARTBEAT: Final = 100
+"""Seconds after which a process that does not answer counts as lost: longer than virtual machines are paused to be moved."""
+LEAVE: Final = 20
+"""Seconds in which the others take leave at the end."""
 PATIENCE: Final = 300
 """Seconds in which all processes must have started."""
 _TEXT: Final = 1024
@@ -151,7 +153,7 @@ class Cluster:
         times: dict[str, Any] = {
             "initialization_timeout": PATIENCE,
             "heartbeat_timeout_seconds": HEARTBEAT,
-            "shutdown_timeout_seconds": HEARTBEAT,
+            "shutdown_timeout_seconds": LEAVE,
         }
         why = ""
         try:
