@@ -181,6 +181,15 @@ def test_what_does_not_fit_is_refused():
         plan().fit(rows, target, generator="insecure")
     with pytest.raises(InputError, match="too long"):
         plan(step_size=0.5).fit(3 * rows, target)
+    for one, other, said in (
+        (np.ma.masked_equal(rows, rows[3, 2]), target, "features have masked entries"),
+        (rows, np.ma.masked_equal(target, 1), "targets have masked entries"),
+        (rows[:, :0], target, "features have shape"),
+        ([*rows.tolist()[1:], [0.1]], target, "features cannot be made an array"),
+        (rows, [*target.tolist()[1:], [0]], "target cannot be made an array"),
+    ):
+        with pytest.raises(InputError, match=said):
+            plan().fit(one, other)
     rows[3, 2] = math.nan
     with pytest.raises(InputError, match="not finite"):
         plan().fit(rows, target)

@@ -69,6 +69,10 @@ def test_a_refused_batch_leaves_the_stream_where_it_was():
         (np.zeros((0, 5)), np.zeros(0), "no records"),
         (np.zeros((3, 4)), np.zeros(3), "shape"),
         (np.zeros((3, 5)), 1.0, "shape"),
+        (np.ma.masked_array(np.zeros((3, 5)), mask=np.eye(3, 5)), np.zeros(3), "features have masked entries"),
+        (np.zeros((3, 5)), np.ma.masked_array(np.zeros(3), mask=[0, 1, 0]), "targets have masked entries"),
+        ([[0.1] * 5, [0.2] * 4, [0.3] * 5], np.zeros(3), "features cannot be made an array"),
+        (np.zeros((3, 5)), [0.0, [1.0], 0.0], "target cannot be made an array"),
     ):
         with pytest.raises(InputError, match=message):
             state.step(rows, target)

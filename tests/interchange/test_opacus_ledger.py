@@ -317,11 +317,11 @@ def test_one_step_at_another_rate_is_not_committed(account: Any) -> None:
         max_grad_norm=0.8,
     )
     other = torch.utils.data.DataLoader(data, batch_size=1)
+    torch.nn.functional.cross_entropy(module(rows), data.tensors[1]).backward()
     with (
         pytest.raises(dp.InputError, match="another number of batches than the one that make_private gave"),
         reserved_steps(engine, optimizer, other, steps=1, ledger=account, delta=DELTA),
     ):
-        torch.nn.functional.cross_entropy(module(rows), data.tensors[1]).backward()
         optimizer.step()
     assert len(engine.accountant) == 1
     assert [one.kind for one in entries(account)] == ["reserved"]

@@ -1,5 +1,6 @@
 """The ledger's pages: they say what the ledger says, escape what others wrote, and write nothing."""
 
+import asyncio
 import csv
 import io
 import re
@@ -333,6 +334,22 @@ def test_without_a_ledger_nothing_speaks_of_one():
         assert reply.status_code == 404
         assert reply.text == "This page needs a ledger: start it with dplateau ui --ledger URL.\n"
     assert client.get("/forecast?account=patients").status_code == 404
+
+
+def test_a_forecast_keeps_no_other_page_waiting(client, monkeypatch):
+    """Its noise is searched for in a thread: the one that answers pages has a running event loop."""
+    where = []
+
+    def watched(settings):
+        try:
+            where.append(asyncio.get_running_loop())
+        except RuntimeError:
+            where.append(None)
+        return planned(settings)
+
+    monkeypatch.setattr("dplateau.ui.ledger.planned", watched)
+    assert ask(client).status_code == 200
+    assert where == [None]
 
 
 PATHS = ("/", "/ledger", "/ledger/patients", "/ledger.csv", "/ledger.json?account=patients", "/forecast?n=1000&account=patients")

@@ -212,3 +212,10 @@ def test_what_gives_no_number_says_so() -> None:
     assert found.outcome is Outcome.NOT_DECIDED
     assert "no number" in found.why
     assert math.isinf(found.upper)
+
+
+@pytest.mark.parametrize("probability", [-1.0, 0.0, 3.0, math.nan])
+def test_what_is_no_probability_verifies_nothing(probability: float) -> None:
+    found = check_selection([[Part(full(40.0), EXACT)]] * 2, probability, 5.0, 1e3, 1e-6)
+    assert found.outcome is Outcome.NOT_DECIDED
+    assert "above 0 and at most 1" in found.why

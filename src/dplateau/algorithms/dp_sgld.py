@@ -25,7 +25,7 @@ from dplateau.spec import FixedSize, FullBatch, InputError, Run, Sampling, per_s
 from dplateau.spec.arguments import integer, of_type, real
 from dplateau.spec.schedule import Schedule, check_length, entries, is_constant, largest, schedule
 from dplateau.training import SecureGenerator, TrainResult, train
-from dplateau.training.checks import check_helpers
+from dplateau.training.checks import check_helpers, records_of
 from dplateau.training.loop import arithmetic_of
 from dplateau.utility.dp_sgld_settings import (
     langevin_noise,
@@ -81,10 +81,10 @@ class DPSGLD:
         """Carry out the plan on records; arguments, result and errors are those of ``dplateau.training.train``."""
         check_helpers(options.get("generator"), options.get("progress"))
         generator = options["generator"] = options.get("generator") or SecureGenerator()
-        rows = np.asarray(features)
+        rows, labels = records_of(self.loss, features, target)
         shape = rows.shape[1:] if self.loss.outputs == 1 else (*rows.shape[1:], self.loss.outputs)
         start = self.start(shape, generator)
-        return train(self.run, self.loss, rows, target, l2=self.l2, dtype="float64", start=start, **options)
+        return train(self.run, self.loss, rows, labels, l2=self.l2, dtype="float64", start=start, **options)
 
 
 @also_by_keywords("n", "loss")

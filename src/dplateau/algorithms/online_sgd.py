@@ -22,6 +22,7 @@ from dplateau.algorithms.pnsgd import LARGEST
 from dplateau.algorithms.problem import Budget, Problem
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, OnePass, Run, Training
+from dplateau.spec.arguments import array_of
 from dplateau.spec.assumption import OneBatch
 from dplateau.training import SecureGenerator, TrainResult, train_one_pass
 from dplateau.training.charged import Budgeted, OnPart
@@ -116,16 +117,14 @@ class OnlineSGD:
             )
         name = self.name if ledger is None else self.name or f"stream {secrets.token_hex(8)}"
         charged = None if ledger is None else OnPart(ledger, (name, f"batch {len(self.sizes) + 1}"))
-        if not (size := np.asarray(target).size):
+        if not (size := array_of("target", target).size):
             raise InputError("the batch has no records: expected at least one.")
         sizes = (*self.sizes, size)
         z, clip = float(self.step_run.noise_multiplier), self.step_run.clip_norm  # type: ignore[arg-type]
         energy = float(np.sum(clip**2 * (1 + self.weights.size * (z / np.array(sizes, dtype=float)) ** 2)))
         step_size = min(self.distance / math.sqrt(energy), LARGEST / self.smoothness)
         run = self.step_run.replace(n=size, sampling=OnePass(size), step_size=step_size)
-        result = train_one_pass(
-            run, self.loss, [(np.asarray(features), np.asarray(target))], start=self.weights, generator=generator, ledger=charged
-        )
+        result = train_one_pass(run, self.loss, [(features, target)], start=self.weights, generator=generator, ledger=charged)
         seen = np.cumsum(sizes)
         share = float(seen[-1] / seen.sum())
         moved: Any = result.weights

@@ -141,7 +141,7 @@ def examine(
     Notes
     -----
     Each training gets a copy of the data, and what it releases is copied. A training that diverges, or refuses its data, releases
-    nothing; a case is refused if the first training on either data set is.
+    nothing; a case is refused if the first trainings on both data sets are.
     """
     error = checked_error(error)
     trainings = integer("trainings", trainings, low=FEWEST) * of_type("case", case, Case).times

@@ -100,6 +100,13 @@ def numbers(name: str, value: Any) -> NDArray[np.float64]:
     raise InputError(f"{name} is of type {type(value).__name__}: expected numbers.")
 
 
+def array_of(name: str, value: Any) -> NDArray[Any]:
+    """``value`` as an array of any type; NumPy's own error would quote entries of lists."""
+    with suppress(TypeError, ValueError):
+        return np.asarray(value)
+    raise InputError(f"{name} cannot be made an array: give one, or lists that are as long as one another.")
+
+
 def is_sequence(value: object) -> TypeGuard[Iterable[Any]]:
     """Whether it is a list of some kind; a text is none."""
     return isinstance(value, Iterable) and not isinstance(value, (str, bytes, dict))

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, Run
-from dplateau.spec.arguments import check_unmasked, numbers
+from dplateau.spec.arguments import array_of, check_unmasked, numbers
 from dplateau.spec.columns import Columns
 from dplateau.spec.schedule import largest
 from dplateau.training.noise import SecureGenerator
@@ -56,8 +56,8 @@ def records_of(loss: GeneralisedLinearLoss, features: Any, target: ArrayLike) ->
     """Features ``(n, d)``, numbers of any type, or ``Columns``, and target ``(n,)`` in double precision, as the loss wants it."""
     check_unmasked(features, "features")
     check_unmasked(target, "targets")
-    labels = np.asarray(target)
-    rows = features if isinstance(features, Columns) else np.asarray(features)
+    labels = array_of("target", target)
+    rows = features if isinstance(features, Columns) else array_of("features", features)
     if not isinstance(rows, Columns) and (rows.ndim != 2 or rows.dtype.kind not in "biuf" or not rows.shape[1]):
         raise InputError(f"features have shape {rows.shape} and type {rows.dtype}: expected a table of numbers, one row a record.")
     if labels.shape != (len(rows),):

@@ -27,7 +27,7 @@ from dplateau.report.ledger_story import Group, story
 from dplateau.report.page_words import one_in
 from dplateau.report.pages import render
 from dplateau.report.words import percent
-from dplateau.spec import InputError, LedgerError, Run
+from dplateau.spec import InputError, LedgerError
 from dplateau.ui.answer import planned
 from dplateau.ui.settings import Settings, SettingsError
 
@@ -82,8 +82,7 @@ class LedgerPages:
         refused = 200 if query.pop("quiet", "0") == "1" else 400
         where = {name: query.pop(name, "") for name in FIELDS}
         try:
-            run = planned(Settings.parse(query))
-            content = await run_in_threadpool(self._foreseen, run, **where)
+            content = await run_in_threadpool(self._foreseen, query, **where)
         except SettingsError as error:
             return JSONResponse({"errors": error.fields}, status_code=refused, headers=NEVER_STORED)
         except InputError as error:
@@ -97,7 +96,8 @@ class LedgerPages:
         except InputError as error:
             return {"accounts": [], "trouble": str(error)}
 
-    def _foreseen(self, run: Run, account: str, partition: str, records: str) -> dict[str, Any]:
+    def _foreseen(self, query: dict[str, str], account: str, partition: str, records: str) -> dict[str, Any]:
+        run = planned(Settings.parse(query))
         if not account:
             raise InputError("no account is named.")
         if bool(partition) != bool(records):

@@ -118,6 +118,8 @@ class _Selection:
 
     def divergence(self, points: int) -> arb:
         """With so many points of a lattice for each candidate that needs one."""
+        if not 0 < self.probability <= 1:
+            raise ValueError(f"the probability is {self.probability:g}: it must be above 0 and at most 1")
         p, c, count = exact(self.probability), less_one(self.order), self.candidates.total()
         ranked, told = exact(0), exact(0)
         for parts, times in self.candidates.items():
