@@ -85,7 +85,7 @@ def test_resume_after_a_kill(tmp_path, capsys):
     assert audit(settings=15, seed=2, analysis=NAMES, output=whole) == 0
     code = f"from pathlib import Path; from dplateau.cli.audit import audit; audit(15, 2, {NAMES}, Path({str(torn)!r}))"
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.DEVNULL)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while (not torn.exists() or torn.read_bytes().count(b"\n") < 4) and time.monotonic() < deadline:
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)

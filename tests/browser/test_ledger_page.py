@@ -56,7 +56,7 @@ def test_the_road_from_an_account_to_a_plan_and_back(visit, with_ledger, ledger)
 
 def test_an_account_is_chosen_on_the_planner(visit, with_ledger):
     page = visit(f"{with_ledger}?n=500&epsilon=0.3&adjacency=replace")
-    page.wait_for_selector("#answers[data-settled]", timeout=20_000)
+    page.wait_for_selector("#answers[data-settled]", timeout=60_000)
     assert page.is_hidden("#ledger-box")
     page.select_option("#account", "patients")
     page.wait_for_selector("#ledger-box.good")
@@ -78,7 +78,7 @@ def test_an_account_is_chosen_on_the_planner(visit, with_ledger):
 @pytest.mark.parametrize(("theme", "size"), [("dark", PHONE), ("light", DESKTOP)], ids=["dark-phone", "light-desktop"])
 def test_the_planner_beside_a_ledger_is_accessible_and_fits(visit, with_ledger, violations, overflow, theme, size):
     page = visit(f"{with_ledger}?account=patients&partition=hospitals&records=south&n=20000&epsilon=9", theme, size)
-    page.wait_for_selector("#answers[data-settled]", timeout=20_000)
+    page.wait_for_selector("#answers[data-settled]", timeout=60_000)
     page.wait_for_selector("#ledger-box.warn")
     assert violations(page) == []
     assert overflow(page) == 0

@@ -43,7 +43,7 @@ def noise_of(page):
 
 
 def changed(page, before):
-    page.wait_for_function("before => document.getElementById('noise').textContent !== before", arg=before, timeout=10_000)
+    page.wait_for_function("before => document.getElementById('noise').textContent !== before", arg=before, timeout=60_000)
     settled(page)
     return noise_of(page)
 

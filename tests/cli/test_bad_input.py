@@ -226,7 +226,7 @@ def test_a_blow_while_training(table, tmp_path, blow, code):
     assert process.stdout.readline() == "training\n"
     time.sleep(0.5)
     process.send_signal(blow)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=180)
     assert process.returncode == code, err
     assert err == ("dplateau: stopped.\n" if blow == signal.SIGINT else "")
     assert [one.name for one in tmp_path.iterdir()] == ([] if blow == signal.SIGINT else [".model.lock"])

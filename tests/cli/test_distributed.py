@@ -83,13 +83,13 @@ def start(folder):
 def ended(running):
     """Status, output and errors of each."""
     with ThreadPoolExecutor() as readers:
-        said = list(readers.map(lambda one: one.communicate(timeout=90), running))
+        said = list(readers.map(lambda one: one.communicate(timeout=180), running))
     return [(one.returncode, *texts) for one, texts in zip(running, said, strict=True)]
 
 
 def connected(port):
     """Wait until both processes have reached the coordinator; before that, a process waits for the others for minutes."""
-    end = time.monotonic() + 60
+    end = time.monotonic() + 120
     while time.monotonic() < end:
         rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
         rows += [line.split() for line in Path("/proc/net/tcp6").read_text().splitlines()[1:]]
@@ -104,7 +104,7 @@ def test_a_port_that_is_taken_is_one_line(start, folder):
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         first, _ = start(port=taken.getsockname()[1])
-        assert first.wait(timeout=60) == 2
+        assert first.wait(timeout=180) == 2
         port = taken.getsockname()[1]
         said = f"dplateau: process 0 cannot use port {port} of this machine (Address already in use): give another one.\n"
         assert first.communicate()[1] == said
@@ -114,13 +114,13 @@ def test_a_process_that_waits_for_others_hears_ctrl_c(start, folder):
     """Nothing has begun; without it, a process waits five minutes for the others."""
     first, other = start()
     other.kill()
-    end = time.monotonic() + 60
+    end = time.monotonic() + 120
     while f":{first.port:04X} " not in "".join(Path(f"/proc/net/{one}").read_text() for one in ("tcp", "tcp6")):
         assert time.monotonic() < end
         time.sleep(0.1)
     time.sleep(0.5)
     first.send_signal(signal.SIGINT)
-    assert first.wait(timeout=20) == 130
+    assert first.wait(timeout=180) == 130
     assert first.communicate()[1] == "dplateau: stopped.\n"
 
 

@@ -80,7 +80,7 @@ def test_a_killed_training_stays_spent(table, tmp_path, ledger, after):
         [sys.executable, "-m", "dplateau", *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=os.environ
     )
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while account.state().reserved == 0 and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.02)
         time.sleep(after)

@@ -55,11 +55,11 @@ def test_it_serves_this_computer_only_and_ends_with_the_keyboard():
             line = process.stdout.readline()
             address = line.split()[4]
             assert address.startswith("http://127.0.0.1:")
-            with urllib.request.urlopen(address, timeout=20) as reply:
+            with urllib.request.urlopen(address, timeout=180) as reply:
                 assert b"How much noise" in reply.read()
         finally:
             process.send_signal(signal.SIGINT)
-            out, err = process.communicate(timeout=20)
+            out, err = process.communicate(timeout=180)
     assert (process.returncode, out, err) == (0, "", "")
 
 
@@ -75,11 +75,11 @@ def test_it_serves_a_ledger(tmp_path):
         try:
             address = process.stdout.readline().split()[9]
             assert address.endswith("/ledger")
-            with urllib.request.urlopen(f"{address}/patients", timeout=20) as reply:
+            with urllib.request.urlopen(f"{address}/patients", timeout=180) as reply:
                 assert "100\N{NO-BREAK SPACE}% of the budget is left" in reply.read().decode()
         finally:
             process.send_signal(signal.SIGINT)
-            out, err = process.communicate(timeout=20)
+            out, err = process.communicate(timeout=180)
     assert (process.returncode, out, err) == (0, "", "")
 
 

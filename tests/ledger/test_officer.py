@@ -60,7 +60,7 @@ def played(folder):
     assert ledger.head() == before
     killed = train("south", 0.7, 1_000_000, "a long one", "killed")
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while account.state().reserved < 4 and killed.poll() is None and time.monotonic() < deadline:
             time.sleep(0.05)
         time.sleep(0.3)

@@ -253,7 +253,7 @@ def killed(cluster):
 
 
 if __name__ == "__main__":
-    faulthandler.dump_traceback_later(150, exit=True)  # no process outlives its test for long
+    faulthandler.dump_traceback_later(300, exit=True)  # no process outlives its test for long
     joined = Cluster.connect(sys.argv[1], 2, int(sys.argv[2]))
     if int(os.environ["ACCELERATORS"]):
         jax.default_backend = lambda: "gpu"

@@ -54,7 +54,7 @@ def answers(what, *arguments, devices=0):
     ]
     try:
         with ThreadPoolExecutor() as readers:  # a process that cannot write would keep the other one waiting
-            said = list(readers.map(lambda one: one.communicate(timeout=140), running))
+            said = list(readers.map(lambda one: one.communicate(timeout=240), running))
     finally:
         for one in running:
             one.kill()

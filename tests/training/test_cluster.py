@@ -71,7 +71,7 @@ def answers(what):
     running = started(what)
     try:
         with ThreadPoolExecutor() as readers:  # a process that cannot write would keep the other one waiting
-            said = list(readers.map(lambda one: one.communicate(timeout=100), running))
+            said = list(readers.map(lambda one: one.communicate(timeout=180), running))
     finally:
         for one in running:
             one.kill()
@@ -288,7 +288,7 @@ def training_for_ever(mark):
     """Two processes in the middle of a training."""
     running = started("lost", mark)
     try:
-        end = time.monotonic() + 60
+        end = time.monotonic() + 120
         while not mark.exists() and time.monotonic() < end:
             time.sleep(0.05)
         time.sleep(3 + np.random.default_rng().uniform(0, 2))

@@ -558,7 +558,7 @@ def lost(cluster):
 
 
 if __name__ == "__main__":
-    faulthandler.dump_traceback_later(100, exit=True)  # no process outlives its test for long
+    faulthandler.dump_traceback_later(300, exit=True)  # no process outlives its test for long
     joined = Cluster.connect(sys.argv[1], 2, int(sys.argv[2]))
     answer = globals()[sys.argv[3]](joined)
     print(json.dumps(answer), flush=True)

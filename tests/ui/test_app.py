@@ -59,14 +59,14 @@ def test_others_need_not_wait_for_an_answer_that_takes_long(monkeypatch):
 
     def slow(settings, part, piece):
         begun.set()
-        return {"served": served.wait(20)}
+        return {"served": served.wait(120)}
 
     monkeypatch.setattr(app, "answer", slow)
     replies = []
     with TestClient(application(), base_url="http://127.0.0.1:8337") as client:  # one loop for all requests
         asking = threading.Thread(target=lambda: replies.append(client.get("/answer").json()))
         asking.start()
-        assert begun.wait(20)
+        assert begun.wait(120)
         assert client.get("/figures.js").status_code == 200
         served.set()
         asking.join()
