@@ -140,8 +140,11 @@ def test_the_exact_law_of_a_planned_pass_does_not_refute_what_it_is_certified_fo
     [
         ({"batch_size": 3_000}, "batch_size 3000 exceeds n = 2000"),
         ({"batch_size": [1_000, 1_001]}, "one pass needs 2001 records"),
-        ({"batch_size": [10, 10], "step_size": [0.1]}, "step_size has 1 entries for 2 batches"),
+        ({"batch_size": [10, 10], "step_size": [0.1]}, "step_size has 1 entries but the run has 2 steps"),
         ({"batch_size": [10, 10], "noise_multiplier": [1.0]}, "noise_multiplier"),
+        ({"batch_size": []}, "batch_size has no entry"),
+        ({"batch_size": np.array(3)}, "batch_size is array"),
+        ({"step_size": [0.1, -0.1]}, r"step_size\[1\] is -0.1"),
         ({"step_size": 9.0}, "step_size 9 exceeds 2/smoothness"),
         ({"n": 0}, "n is 0"),
         ({"d": 0}, "d is 0"),
@@ -155,6 +158,13 @@ def test_the_exact_law_of_a_planned_pass_does_not_refute_what_it_is_certified_fo
 def test_wrong_arguments_are_named(changes, message):
     with pytest.raises(InputError, match=message):
         plan(**changes)
+
+
+def test_arrays_are_taken_as_lists_are():
+    given: dict[str, list[float]] = {"batch_size": [10, 20], "step_size": [0.2, 0.1], "noise_multiplier": [1.0, 2.0]}
+    expected = plan(30, **given).run
+    assert plan(30, **{name: np.array(value) for name, value in given.items()}).run == expected
+    assert plan(30, **given | {"noise_multiplier": np.float32(1.0)}).run == plan(30, **given | {"noise_multiplier": 1.0}).run
 
 
 def test_the_first_step_is_where_the_proved_bound_is_least():

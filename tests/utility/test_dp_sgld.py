@@ -11,6 +11,7 @@ import pytest
 import dplateau as dp
 from dplateau.utility import (
     langevin_noise,
+    langevin_renyi_noise,
     langevin_risk,
     langevin_step_sizes,
     langevin_steps,
@@ -88,6 +89,8 @@ def test_batches_that_are_only_convex_against_exact_moments(seed: int) -> None:
     ("ask", "words"),
     [
         (lambda: langevin_noise(100, 1.0, 1.0, 1.0, 0.1), "delta is 1"),
+        (lambda: langevin_renyi_noise(100, 2.0, 1e-200, 1.0, 0.1), "epsilon is 1e-200"),
+        (lambda: langevin_renyi_noise(100, 2.0, 1.0, 1.0, 1e-200), "strong_convexity is 1e-200"),
         (lambda: langevin_steps(100, 3, 1.0, 1.0, 1.0, 0.1), "delta is 1"),
         (lambda: langevin_step_sizes(10, 1.0, 2.0), "strong_convexity 2 exceeds smoothness 1"),
         (lambda: langevin_risk(1, 1.0, 0.0, d=1, distance=1.0, smoothness=1.0, strong_convexity=1.5), "exceeds smoothness"),

@@ -20,7 +20,8 @@ from dplateau.algorithms.solver import FitOptions, StreamOptions
 from dplateau.algorithms.step_schedules import LONGEST
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import InputError, Run, Schedule
-from dplateau.spec.arguments import integer, real
+from dplateau.spec.arguments import integer, is_sequence, real
+from dplateau.spec.schedule import check_length, schedule
 from dplateau.training import Cluster, TrainResult, train
 from dplateau.training.loop import arithmetic_of
 from dplateau.training.one_pass import train_one_pass
@@ -132,21 +133,15 @@ def plan_pnsgd(
     time = best_time(n, budget.mu, distance=far, lipschitz=clip, weights=problem.weights, adjacency=budget.adjacency)
     sizes = _batch_sizes(n, batch_size, steps_for(n, time, smoothness))
     steps = len(sizes)
-    if isinstance(step_size, Sequence):
-        step_sizes = np.array([real("step_size", value) for value in step_size])
-        if len(step_sizes) != steps:
-            raise InputError(f"step_size has {len(step_sizes)} entries for {steps} batches: give one a batch.")
-    else:
-        first = min(time / steps, LARGEST / smoothness) if step_size is None else real("step_size", step_size)
-        step_sizes = first * np.arange(steps, 0, -1) / steps
+    first = schedule("step_size", min(time / steps, LARGEST / smoothness) if step_size is None else step_size)
+    check_length("step_size", first, steps)
+    step_sizes = np.array(first) if isinstance(first, tuple) else first * np.arange(steps, 0, -1) / steps
     if (largest := float(step_sizes.max())) * smoothness > 2:
         raise InputError(f"step_size {largest:g} exceeds 2/smoothness = {2 / smoothness:g}: later noise hides no record. Lower it.")
     noise: Schedule = (
         tuple(tail_noise(step_sizes, np.array(sizes, dtype=float), l2).tolist())
         if noise_multiplier is None
-        else tuple(noise_multiplier)
-        if isinstance(noise_multiplier, Sequence)
-        else noise_multiplier
+        else schedule("noise_multiplier", noise_multiplier)
     )
     return planned_pass(problem, budget, sizes, step_sizes, noise, diameter)
 
@@ -182,10 +177,11 @@ def steps_for(n: int, time: float, smoothness: float) -> int:
 
 
 def _batch_sizes(n: int, batch_size: int | Sequence[int] | None, steps: int) -> tuple[int, ...]:
-    if isinstance(batch_size, Sequence):
-        if not batch_size:
+    if is_sequence(batch_size):
+        sizes = tuple(integer("batch_size", size) for size in batch_size)
+        if not sizes:
             raise InputError("batch_size has no entry: give one a batch, or one number.")
-        return tuple(integer("batch_size", size) for size in batch_size)
+        return sizes
     if batch_size is not None:
         size = integer("batch_size", batch_size)
         if size > n:

@@ -66,7 +66,7 @@ def integer(name: str, value: object, *, low: int = 1, high: float = math.inf) -
 
 def sequence(name: str, value: Any) -> tuple[Any, ...]:
     """``value`` as a tuple; a text is not a sequence."""
-    if not is_sequence(value) or (isinstance(value, np.ndarray) and value.ndim == 0):
+    if not is_sequence(value):
         raise InputError(f"{name} is {value!r}: expected a list.")
     return tuple(value)
 
@@ -108,8 +108,8 @@ def array_of(name: str, value: Any) -> NDArray[Any]:
 
 
 def is_sequence(value: object) -> TypeGuard[Iterable[Any]]:
-    """Whether it is a list of some kind; a text is none."""
-    return isinstance(value, Iterable) and not isinstance(value, (str, bytes, dict))
+    """Whether it is a list of some kind; a text is none, nor is an array of no dimension."""
+    return isinstance(value, Iterable) and not isinstance(value, (str, bytes, dict)) and getattr(value, "ndim", 1) > 0
 
 
 def check_unmasked(values: object, name: str) -> None:

@@ -75,7 +75,11 @@ def langevin_renyi_noise(n: int, alpha: float, epsilon: float, lipschitz: float,
     float
         s, not squared.
     """
-    squared = 4 * real("alpha", alpha, low=1.0) / (real("epsilon", epsilon) * real("strong_convexity", strong_convexity))
+    divisors = (
+        real(name, value, low=1 / EXTREME, inclusive=True)
+        for name, value in (("epsilon", epsilon), ("strong_convexity", strong_convexity))
+    )
+    squared = 4 * real("alpha", alpha, low=1.0) / math.prod(divisors)
     return math.sqrt(squared) * real("lipschitz", lipschitz) / integer("n", n)
 
 
