@@ -15,6 +15,7 @@ from scipy import stats
 
 from dplateau.spec import InputError
 from dplateau.training import SecureGenerator
+from dplateau.training.coins import whole_gap
 
 FALSE_ALARM = 1e-9
 
@@ -164,6 +165,19 @@ def test_numbers_next_to_the_end_of_a_gap_are_on_their_side_of_it(rate, tails):
     if between:  # further digits decide
         assert first(last, 0) == 0
         assert first(last, (1 << 64) - 1) > 0
+
+
+def test_a_gap_that_is_long_enough_needs_no_further_digits():
+    """That it passes the end is known long before its length is."""
+    assert whole_gap(12345, 64, 1e-300, 10**40) == 10**40
+    assert whole_gap(0, 64, 1e-3, 40_000) == 40_000
+    assert whole_gap(0, 64, 1e-3, 10**6) is None
+    assert whole_gap((1 << 63) - 1, 64, 0.5, 100) is None  # none at its end, or one
+    for digits in (1, 12345, 1 << 50, (1 << 64) - 12345):
+        whole = whole_gap(digits, 64, 1e-3, 10**9)
+        assert whole is not None
+        assert whole == int(math.log(digits * 2.0**-64) / math.log1p(-1e-3))
+        assert [whole_gap(digits, 64, 1e-3, most) for most in (whole + 1, whole, whole // 2)] == [whole, whole, whole // 2]
 
 
 def test_few_gaps_are_decided_digit_by_digit(monkeypatch):

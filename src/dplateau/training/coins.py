@@ -25,13 +25,15 @@ def uncertain(count: int, probability: float) -> float:
     return min(count, 81 / rate) * 2.0**-48 + 2.0**-50 / rate
 
 
-def whole_gap(digits: int, places: int, probability: float) -> int | None:
-    """The tails before the next head for every u from ``digits`` to ``digits + 1`` units of ``2^-places``; None if they differ."""
-    if digits == 0:
-        return None
+def whole_gap(digits: int, places: int, probability: float, most: int) -> int | None:
+    """The tails before the next head, or ``most`` where they are more, for every u from ``digits`` to ``digits + 1`` units of
+    ``2^-places``; None if they differ.
+    """
     precision = places + probability.as_integer_ratio()[1].bit_length() + _MORE  # all arguments below are exact
     with decimal.localcontext(decimal.Context(prec=precision, Emin=decimal.MIN_EMIN, Emax=decimal.MAX_EMAX)):
         rate = (1 - Decimal(probability)).ln()
         unit, slack = Decimal(2) ** -places, Decimal(10) ** (10 - precision)
         fewest = int((unit * (digits + 1)).ln() / rate * (1 - slack))
-        return fewest if fewest == int((unit * digits).ln() / rate * (1 + slack)) else None
+        if fewest >= most:
+            return most
+        return fewest if digits and fewest == int((unit * digits).ln() / rate * (1 + slack)) else None

@@ -229,7 +229,7 @@ class SecureGenerator:
                 digits, places = int(words[place]), 64
                 if which < few.size and few[which] == place:
                     digits, places = digits << 52 | int(further[which]), 116
-                steps[place] = min(count, self._gap(digits, places, probability))
+                steps[place] = self._gap(digits, places, probability, count)
             np.minimum(steps, count, out=steps)
             steps += 1
             steps[0] += found
@@ -238,9 +238,9 @@ class SecureGenerator:
         positions = np.concatenate(parts)
         return positions[: np.searchsorted(positions, count)]
 
-    def _gap(self, digits: int, places: int, probability: float) -> int:
-        """The tails before a head, from a uniform number's first binary places and as many more as decide."""
-        while (gap := whole_gap(digits, places, probability)) is None:
+    def _gap(self, digits: int, places: int, probability: float, most: int) -> int:
+        """The tails before a head, at most so many, from a uniform number's first binary places and as many more as decide."""
+        while (gap := whole_gap(digits, places, probability, most)) is None:
             digits, places = digits << 64 | int(self._words(1)[0]), places + 64
         return gap
 
