@@ -173,7 +173,7 @@ def test_a_gap_that_is_long_enough_needs_no_further_digits():
     assert whole_gap(0, 64, 1e-3, 40_000) == 40_000
     assert whole_gap(0, 64, 1e-3, 10**6) is None
     assert whole_gap((1 << 63) - 1, 64, 0.5, 100) is None  # none at its end, or one
-    for digits in (1, 12345, 1 << 50, (1 << 64) - 12345):
+    for digits in (1 << 30, 1 << 50, (1 << 63) + 12345):
         whole = whole_gap(digits, 64, 1e-3, 10**9)
         assert whole is not None
         assert whole == int(math.log(digits * 2.0**-64) / math.log1p(-1e-3))
