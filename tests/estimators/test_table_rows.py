@@ -65,10 +65,11 @@ class Exported:
 
     def __init__(self, table, *, categorical=False):
         place = table.column_names.index("job")
-        job = table["job"].cast(pa.string_view())
+        job = pa.array(table["job"].to_pylist(), pa.string_view())  # cast to it by older versions of Arrow, it cannot be handed on
         if categorical:
             indices = table["job"].combine_chunks().dictionary_encode()
-            job = pa.DictionaryArray.from_arrays(indices.indices, indices.dictionary.cast(pa.string_view()))
+            texts = pa.array(indices.dictionary.to_pylist(), pa.string_view())
+            job = pa.DictionaryArray.from_arrays(indices.indices, texts)
         self.table = table.set_column(place, "job", job)
 
     def __arrow_c_stream__(self, requested_schema=None):

@@ -72,10 +72,13 @@ def normal(url: str) -> str:
 
 
 def _text(url: URL) -> str:
+    text = ""
     try:
-        return url.render_as_string(hide_password=False)
+        text = url.render_as_string(hide_password=False)  # newer versions of SQLAlchemy encode it, older ones do not
+        text.encode()
     except UnicodeEncodeError:
         raise InputError("the address of the ledger, with its folder, is not UTF-8 text: name another one.") from None
+    return text
 
 
 def shown(url: str) -> str:
