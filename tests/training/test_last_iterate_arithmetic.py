@@ -1,5 +1,6 @@
 """Last iterates: the noise hides every shift, steps are as exact as the bounds allow, composition keeps its sensitivity."""
 
+import math
 from fractions import Fraction
 
 import jax
@@ -11,7 +12,7 @@ from scipy import stats
 import dplateau as dp
 from dplateau._account import account
 from dplateau.algorithms import SOLVERS, Budget, Problem
-from dplateau.losses import Absolute, Logistic, Softmax, Squared
+from dplateau.losses import Absolute, Logistic, SmoothedHinge, Softmax, Squared
 from dplateau.planning import passes_once
 from dplateau.spec import ROUND_OFF, Cyclic, FullBatch, InputError, OnePass, Poisson, RandomAllocation, Run
 from dplateau.training import SecureGenerator, TrainingDiverged, train
@@ -190,6 +191,56 @@ def test_a_deviation_that_is_rounded_down_is_paid_for():
         fewer += has < 1
         assert share * moved + unit + Fraction(run.n, 2**49) * moved <= has * moved
     assert fewer
+
+
+FORMULAS = [
+    (Logistic(), (3,), {"strong_convexity": 0.05, "l2": 0.05}, 0.3),
+    (Logistic(), (3,), {"strong_convexity": 0.05, "l2": 0.05, "diameter": 3.0}, 0.3),
+    (Squared(), (4096,), {"diameter": 1e3, "noise_multiplier": 300.0}, 0.0),
+    (SmoothedHinge(0.25), (5000,), {"diameter": 8.0, "noise_multiplier": 300.0, "smoothness": 4.0}, 0.0),
+    (Softmax(3), (4, 3), {"diameter": 3.0, "sampling": Poisson(4.0)}, 0.0),
+    (Logistic(), (3,), {"strong_convexity": 0.05, "l2": 0.05, "sampling": Poisson(4.0)}, 0.3),
+    (Logistic(), (3,), {"diameter": 3.0, "unit": "person", "noise_multiplier": 40.0}, 0.0),
+]
+
+
+@pytest.mark.parametrize(("loss", "shape", "changes", "start"), FORMULAS)
+def test_the_bound_and_the_share_are_those_of_the_proof(loss, shape, changes, start):
+    """docs/proofs/arithmetic.md, section 6, for steps of one size, written down a second time."""
+    run, l2 = run_of(**changes), changes.get("l2", 0.0)
+    eta, z, C, b, n = run.step_size, run.noise_multiplier, run.clip_norm, run.sampling.divisors(run.n), run.n
+    bits = bits_of(run, shape[0], trailing=True)
+    lattice = lattice_of(run, loss, bits, shape, l2, start)
+    D, d, u, deviation = math.prod(shape), shape[0], lattice.unit, eta * z * C / b
+    assert 0.5 < u / deviation * 2.0 ** (31 if D > 4096 else 30) <= 1
+    ball = run.diameter is not None
+    longest = run.diameter / 2 if ball else math.sqrt(D) * lattice.box * u
+    widest = min(longest, lattice.box * u)
+    drawn = isinstance(run.sampling, Poisson)
+    most = n if drawn else b
+    counted = min(n, max(b, 2 * b / (eta * run.smoothness))) if drawn and run.strong_convexity is not None else most
+    # The proof needs a little less: units count for 1 + 2^-8, and in one place a norm for an entry.
+    rounding, taken_for = math.sqrt(D) * u * (1 + 2.0**-8), math.sqrt(D) * longest
+    projection = (D.bit_length() / 2 + 6) * 2.0**-53 * longest + math.sqrt(D) * u / 2 if ball else 0.0
+    move = 2.0**-50 * eta * (most * C / b + l2 * taken_for)
+    row = math.sqrt(run.smoothness / loss.smoothness(1.0))
+    score = row * (math.sqrt(d) * widest * 2.0 ** (-2 * bits.weight) + 2.0**-51 * longest)
+    p = bits.row if run.unit == "row" else 20
+    last = 2.0 ** (bits.row + p - 42 - bits.gradient) * math.sqrt(D) * C + 2.0**-48 * C
+    gradient = counted * eta / b * (row * (loss.smoothness(1.0) * score + loss.residual_error) + last)
+    bound = (rounding + projection + move + gradient) / deviation
+    assert round_off(run, loss, bits, lattice, shape, l2) == pytest.approx(bound, rel=1e-12, abs=0)
+    composed = 2.0**-50 * eta * (most * C / b + l2 * math.sqrt(D) * lattice.box * u)
+    taken = (rounding + 2 * composed) / (eta * C / b) + 2.0**-50
+    assert 1 - lattice.share == pytest.approx(taken, rel=0, abs=2.0**-52)
+
+
+def test_noise_of_which_rounding_takes_a_tenth_of_the_clip_norm_is_refused():
+    loss, fine = Squared(), run_of(strong_convexity=0.0, diameter=1e9, noise_multiplier=5e7)
+    assert 0.9 <= lattice_of(fine, loss, bits_of(fine, 3, trailing=True), (3,), 0.0).share < 0.95
+    coarse = fine.replace(noise_multiplier=1e8)
+    with pytest.raises(TooCoarse, match="more than a tenth of clip_norm"):
+        lattice_of(coarse, loss, bits_of(coarse, 3, trailing=True), (3,), 0.0)
 
 
 def test_runs_whose_rounding_the_bounds_do_not_allow_are_refused():
