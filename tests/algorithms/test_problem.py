@@ -3,6 +3,7 @@
 import math
 import warnings
 
+import numpy as np
 import pytest
 
 from dplateau.algorithms import Budget, Problem, plan_noisy_sgd, plan_phased_sgd, plan_snowball_sgd, solver_named, start_online_sgd
@@ -21,6 +22,7 @@ def test_what_follows_from_a_problem():
     assert Problem(100, 3, Softmax(4), residual_clip=0.2).contraction()[0] == 0.2
     assert Problem(100, 3, Squared()).clip == 0.5  # residuals have no bound
     assert Problem(100, 2, Logistic(), l2=[0.0, 1]) == Problem(100, 2, Logistic(), l2=(0.0, 1.0))
+    assert Problem(100, 2, Logistic(), l2=np.array([0.0, 1])) == Problem(100, 2, Logistic(), l2=(0.0, 1.0))
 
 
 def test_what_follows_from_a_budget():

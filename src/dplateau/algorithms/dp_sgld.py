@@ -22,11 +22,12 @@ from dplateau.algorithms.problem import Budget, Problem
 from dplateau.algorithms.solver import FitOptions
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import FixedSize, FullBatch, InputError, Run, Sampling, per_step
-from dplateau.spec.arguments import integer, of_type, real
+from dplateau.spec.arguments import array_of, integer, of_type, real
 from dplateau.spec.schedule import Schedule, check_length, entries, is_constant, largest, schedule
 from dplateau.training import SecureGenerator, TrainResult, train
-from dplateau.training.checks import check_helpers, records_of
+from dplateau.training.checks import check_helpers
 from dplateau.training.loop import arithmetic_of
+from dplateau.training.phases import projected
 from dplateau.utility.dp_sgld_settings import (
     langevin_noise,
     langevin_step_sizes,
@@ -69,9 +70,8 @@ class DPSGLD:
     def start(self, shape: tuple[int, ...], generator: SecureGenerator) -> NDArray[np.float64]:
         """A random start: ``N(0, 2 s^2 / l2)`` in every coordinate, projected. No record influences it."""
         values = math.sqrt(2 / self.l2) * self.noise * generator.normal(shape)
-        radius = math.inf if self.run.diameter is None else self.run.diameter / 2
         # A little inside, so that rounding does not put it outside.
-        return values * min(1.0, radius * (1 - 1e-9) / float(np.linalg.norm(values)))
+        return projected(values, None if self.run.diameter is None else self.run.diameter * (1 - 1e-9))
 
     def check_arithmetic(self, d: int) -> None:
         """Raise ``TooCoarse`` where rounding would be too much with d features."""
@@ -81,10 +81,9 @@ class DPSGLD:
         """Carry out the plan on records; arguments, result and errors are those of ``dplateau.training.train``."""
         check_helpers(options.get("generator"), options.get("progress"))
         generator = options["generator"] = options.get("generator") or SecureGenerator()
-        rows, labels = records_of(self.loss, features, target)
-        shape = rows.shape[1:] if self.loss.outputs == 1 else (*rows.shape[1:], self.loss.outputs)
-        start = self.start(shape, generator)
-        return train(self.run, self.loss, rows, labels, l2=self.l2, dtype="float64", start=start, **options)
+        columns = array_of("features", features).shape[1:]
+        start = self.start(columns if self.loss.outputs == 1 else (*columns, self.loss.outputs), generator)
+        return train(self.run, self.loss, features, target, l2=self.l2, dtype="float64", start=start, **options)
 
 
 @also_by_keywords("n", "loss")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -11,7 +10,7 @@ from typing import Final
 from dplateau.calibration import calibrate
 from dplateau.losses import GeneralisedLinearLoss
 from dplateau.spec import FullBatch, InputError, OnePass, Run, Schedule
-from dplateau.spec.arguments import integer, one_of, real
+from dplateau.spec.arguments import integer, is_sequence, one_of, real
 from dplateau.spec.run import ADJACENCIES, UNITS
 
 ROOM: Final = 1 + 1e-12
@@ -74,7 +73,7 @@ class Problem:
         put("n", integer("n", self.n))
         put("d", integer("d", self.d))
         put("feature_norm", real("feature_norm", self.feature_norm, low=1e-150, inclusive=True, high=1e150))
-        if isinstance(self.l2, Sequence):
+        if is_sequence(self.l2):
             put("l2", tuple(real("l2", value, inclusive=True) for value in self.l2))
             if len(self.l2) != self.d:  # type: ignore[arg-type]
                 raise InputError(f"l2 has {len(self.l2)} entries for {self.d} features: give one a feature, or one for all.")  # type: ignore[arg-type]

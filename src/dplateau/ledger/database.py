@@ -72,7 +72,6 @@ def normal(url: str) -> str:
 
 
 def _text(url: URL) -> str:
-    text = ""
     try:
         text = url.render_as_string(hide_password=False)  # newer versions of SQLAlchemy encode it, older ones do not
         text.encode()

@@ -75,12 +75,9 @@ def langevin_renyi_noise(n: int, alpha: float, epsilon: float, lipschitz: float,
     float
         s, not squared.
     """
-    divisors = (
-        real(name, value, low=1 / EXTREME, inclusive=True)
-        for name, value in (("epsilon", epsilon), ("strong_convexity", strong_convexity))
-    )
-    squared = 4 * real("alpha", alpha, low=1.0) / math.prod(divisors)
-    return math.sqrt(squared) * real("lipschitz", lipschitz) / integer("n", n)
+    order, divergence = real("alpha", alpha, low=1.0), real("epsilon", epsilon, low=1 / EXTREME, inclusive=True)
+    convex = real("strong_convexity", strong_convexity, low=1 / EXTREME, inclusive=True)
+    return math.sqrt(4 * order / (divergence * convex)) * real("lipschitz", lipschitz) / integer("n", n)
 
 
 def renyi_order(epsilon: float, delta: float) -> float:
